@@ -49,20 +49,8 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 func setEverywhere[C Compute](k *kernel, f *frame, a *Args) {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
 	f.reciprocal = a.Attrs.Reciprocal
-	f.kept = keptBits(k.in[0]) & keptBits(k.in[1])
-	f.e5m2 = k.in[0] == tensor.F8E5M2 || k.in[1] == tensor.F8E5M2
+	f.kind = k.kind
 	f.float8 = float8Words(k)
-}
-
-// keptBits are those that count of an element that was widened as if it were signed.
-func keptBits(d tensor.DType) uint32 {
-	switch d {
-	case tensor.U8:
-		return 1<<8 - 1
-	case tensor.U16:
-		return 1<<16 - 1
-	}
-	return 1<<32 - 1
 }
 
 // param makes a parameter, operand k, for the elements from at on. It returns

@@ -175,103 +175,50 @@ chosen12:
 	VMOVD        X14, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS 1024(R10), Z13
-	VMOVUPS.Z    (DX), K1, Z14
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z12, Z14, Z12
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z12, Z15, Z15
-	VMULPS  Z15, Z14, Z12
-
-divided23:
-	VCMPPS        $0x07, Z12, Z12, K2
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VADDPS        Z13, Z12, Z12
-	VMINPS        Z3, Z12, Z12
-	VMAXPS        Z2, Z12, Z12
-	VCVTPS2DQ     Z12, Z12
-	VPMOVDB       Z12, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*1), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide24
+	JEQ  divide19
 
-turn25:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand28:
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS 1024(R10), Z12
-	VBROADCASTSS 2048(R10), Z12
-	VBROADCASTSS 2560(R10), Z13
-	VBROADCASTSS 3072(R10), Z14
-	VBROADCASTSS 3584(R10), Z15
-	VPBROADCASTD 4096(R10), Z16
-	MOVQ         104(CX), R8
+strand23:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z12
+	VBROADCASTSS 2048(R11), Z12
+	VBROADCASTSS 2560(R11), Z13
+	VBROADCASTSS 3072(R11), Z14
+	VBROADCASTSS 3584(R11), Z15
+	VPBROADCASTD 4096(R11), Z16
+	MOVQ         104(CX), R9
 
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near29:
+near24:
 	VMOVUPS     (DX), Z17
 	VMOVUPS     64(DX), Z18
 	VMOVUPS     128(DX), Z19
@@ -304,64 +251,64 @@ near29:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around30
+	JNE         around25
 	VMOVDQU64   Z17, (BX)
-	JMP         stored31
+	JMP         stored26
 
-around30:
+around25:
 	VMOVNTDQ Z17, (BX)
 
-stored31:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
+	SUBQ $0x00000040, R9
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn20
 
-turns27:
-divide24:
-turn32:
+turns22:
+divide19:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand35:
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS 1024(R10), Z13
-	MOVQ         104(CX), R8
+strand30:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z13
+	MOVQ         104(CX), R9
 
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near31:
 	VMOVUPS (DX), Z14
 	VMOVUPS 64(DX), Z15
 	VMOVUPS 128(DX), Z16
 	VMOVUPS 192(DX), Z17
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal32
 	VDIVPS  Z12, Z14, Z14
 	VDIVPS  Z12, Z15, Z15
 	VDIVPS  Z12, Z16, Z16
 	VDIVPS  Z12, Z17, Z17
-	JMP     divided38
+	JMP     divided33
 
-reciprocal37:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z18
 	VDIVPS  Z12, Z18, Z18
 	VMULPS  Z18, Z14, Z14
@@ -375,7 +322,7 @@ reciprocal37:
 	VDIVPS  Z12, Z18, Z18
 	VMULPS  Z18, Z17, Z17
 
-divided38:
+divided33:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -407,59 +354,60 @@ divided38:
 	VPACKUSWB     Z15, Z14, Z14
 	VPERMD        Z14, Z1, Z14
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around34
 	VMOVDQU64     Z14, (BX)
-	JMP           stored40
+	JMP           stored35
 
-around39:
+around34:
 	VMOVNTDQ Z14, (BX)
 
-stored40:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
+	SUBQ $0x00000040, R9
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn27
 
-turns34:
-some41:
+turns29:
+some18:
+some36:
 	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
+	JLE        done37
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near38
+	PREFETCHT1 (DX)(R9*1)
 
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
+near38:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
 
-strand44:
-	VBROADCASTSS (R9), Z12
-	VBROADCASTSS 1024(R9), Z13
+strand39:
+	VBROADCASTSS (R10), Z12
+	VBROADCASTSS 1024(R10), Z13
 	VMOVUPS.Z    (DX), K1, Z14
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal40
 	VDIVPS       Z12, Z14, Z12
-	JMP          divided46
+	JMP          divided41
 
-reciprocal45:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z12, Z15, Z15
 	VMULPS  Z15, Z14, Z12
 
-divided46:
+divided41:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z13, Z12, Z12
@@ -471,9 +419,9 @@ divided46:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -481,9 +429,18 @@ divided46:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -725,103 +682,50 @@ chosen12:
 	VMOVD        X13, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VMOVUPS.Z    (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVDW       Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide24
+	JEQ  divide19
 
-turn25:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
+strand23:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z16
+	VBROADCASTSS 2048(R11), Z11
+	VBROADCASTSS 2560(R11), Z12
+	VBROADCASTSS 3072(R11), Z13
+	VBROADCASTSS 3584(R11), Z14
+	VPBROADCASTD 4096(R11), Z15
+	MOVQ         104(CX), R9
 
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near29:
+near24:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z17
 	VMOVUPS       128(DX), Z18
@@ -863,66 +767,66 @@ near29:
 	VMOVDQA64     Z17, Z15
 	VPERMT2W      Z18, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around25
 	VMOVDQU64     Z19, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored31
+	JMP           stored26
 
-around30:
+around25:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored31:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
+	SUBQ $0x00000040, R9
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn20
 
-turns27:
-divide24:
-turn32:
+turns22:
+divide19:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
+strand30:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z12
+	MOVQ         104(CX), R9
 
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near31:
 	VMOVUPS (DX), Z13
 	VMOVUPS 64(DX), Z14
 	VMOVUPS 128(DX), Z15
 	VMOVUPS 192(DX), Z16
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal32
 	VDIVPS  Z11, Z13, Z13
 	VDIVPS  Z11, Z14, Z14
 	VDIVPS  Z11, Z15, Z15
 	VDIVPS  Z11, Z16, Z16
-	JMP     divided38
+	JMP     divided33
 
-reciprocal37:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -936,7 +840,7 @@ reciprocal37:
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided38:
+divided33:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -966,61 +870,62 @@ divided38:
 	VMOVDQA64     Z15, Z14
 	VPERMT2W      Z16, Z0, Z14
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around34
 	VMOVDQU64     Z13, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
+	JMP           stored35
 
-around39:
+around34:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored40:
+stored35:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
+	SUBQ $0x00000040, R9
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn27
 
-turns34:
-some41:
+turns29:
+some18:
+some36:
 	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
+	JLE        done37
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near38
+	PREFETCHT1 (DX)(R9*1)
 
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
+near38:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
 
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
+strand39:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
 	VMOVUPS.Z    (DX), K1, Z13
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal40
 	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
+	JMP          divided41
 
-reciprocal45:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z11, Z14, Z14
 	VMULPS  Z14, Z13, Z11
 
-divided46:
+divided41:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z12, Z11, Z11
@@ -1032,9 +937,9 @@ divided46:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1042,9 +947,18 @@ divided46:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1267,101 +1181,48 @@ chosen12:
 	VMOVD        X14, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS 1024(R10), Z13
-	VCVTPH2PS.Z  (DX), K1, Z14
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z12, Z14, Z12
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z12, Z15, Z15
-	VMULPS  Z15, Z14, Z12
-
-divided23:
-	VCMPPS        $0x07, Z12, Z12, K2
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VADDPS        Z13, Z12, Z12
-	VMINPS        Z3, Z12, Z12
-	VMAXPS        Z2, Z12, Z12
-	VCVTPS2DQ     Z12, Z12
-	VPMOVDB       Z12, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*1), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide24
+	JEQ  divide19
 
-turn25:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand28:
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS 1024(R10), Z12
-	VBROADCASTSS 2048(R10), Z12
-	VBROADCASTSS 2560(R10), Z13
-	VBROADCASTSS 3072(R10), Z14
-	VBROADCASTSS 3584(R10), Z15
-	VPBROADCASTD 4096(R10), Z16
-	MOVQ         104(CX), R8
+strand23:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z12
+	VBROADCASTSS 2048(R11), Z12
+	VBROADCASTSS 2560(R11), Z13
+	VBROADCASTSS 3072(R11), Z14
+	VBROADCASTSS 3584(R11), Z15
+	VPBROADCASTD 4096(R11), Z16
+	MOVQ         104(CX), R9
 
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near29:
+near24:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -1394,62 +1255,62 @@ near29:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around30
+	JNE         around25
 	VMOVDQU64   Z17, (BX)
-	JMP         stored31
+	JMP         stored26
 
-around30:
+around25:
 	VMOVNTDQ Z17, (BX)
 
-stored31:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
+	SUBQ $0x00000040, R9
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn20
 
-turns27:
-divide24:
-turn32:
+turns22:
+divide19:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand35:
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS 1024(R10), Z13
-	MOVQ         104(CX), R8
+strand30:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z13
+	MOVQ         104(CX), R9
 
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near31:
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal32
 	VDIVPS    Z12, Z14, Z14
 	VDIVPS    Z12, Z15, Z15
 	VDIVPS    Z12, Z16, Z16
 	VDIVPS    Z12, Z17, Z17
-	JMP       divided38
+	JMP       divided33
 
-reciprocal37:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z18
 	VDIVPS  Z12, Z18, Z18
 	VMULPS  Z18, Z14, Z14
@@ -1463,7 +1324,7 @@ reciprocal37:
 	VDIVPS  Z12, Z18, Z18
 	VMULPS  Z18, Z17, Z17
 
-divided38:
+divided33:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -1495,59 +1356,60 @@ divided38:
 	VPACKUSWB     Z15, Z14, Z14
 	VPERMD        Z14, Z1, Z14
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around34
 	VMOVDQU64     Z14, (BX)
-	JMP           stored40
+	JMP           stored35
 
-around39:
+around34:
 	VMOVNTDQ Z14, (BX)
 
-stored40:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
+	SUBQ $0x00000040, R9
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn27
 
-turns34:
-some41:
+turns29:
+some18:
+some36:
 	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
+	JLE        done37
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near38
+	PREFETCHT1 (DX)(R9*1)
 
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
+near38:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
 
-strand44:
-	VBROADCASTSS (R9), Z12
-	VBROADCASTSS 1024(R9), Z13
+strand39:
+	VBROADCASTSS (R10), Z12
+	VBROADCASTSS 1024(R10), Z13
 	VCVTPH2PS.Z  (DX), K1, Z14
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal40
 	VDIVPS       Z12, Z14, Z12
-	JMP          divided46
+	JMP          divided41
 
-reciprocal45:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z12, Z15, Z15
 	VMULPS  Z15, Z14, Z12
 
-divided46:
+divided41:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z13, Z12, Z12
@@ -1559,9 +1421,9 @@ divided46:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1569,9 +1431,18 @@ divided46:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1759,101 +1630,48 @@ chosen12:
 	VMOVD        X13, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VCVTPH2PS.Z  (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVDW       Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide24
+	JEQ  divide19
 
-turn25:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
+strand23:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z16
+	VBROADCASTSS 2048(R11), Z11
+	VBROADCASTSS 2560(R11), Z12
+	VBROADCASTSS 3072(R11), Z13
+	VBROADCASTSS 3584(R11), Z14
+	VPBROADCASTD 4096(R11), Z15
+	MOVQ         104(CX), R9
 
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near29:
+near24:
 	VCVTPH2PS     (DX), Z15
 	VCVTPH2PS     32(DX), Z17
 	VCVTPH2PS     64(DX), Z18
@@ -1895,64 +1713,64 @@ near29:
 	VMOVDQA64     Z17, Z15
 	VPERMT2W      Z18, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around25
 	VMOVDQU64     Z19, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored31
+	JMP           stored26
 
-around30:
+around25:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored31:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
+	SUBQ $0x00000040, R9
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn20
 
-turns27:
-divide24:
-turn32:
+turns22:
+divide19:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
+strand30:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z12
+	MOVQ         104(CX), R9
 
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near31:
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal32
 	VDIVPS    Z11, Z13, Z13
 	VDIVPS    Z11, Z14, Z14
 	VDIVPS    Z11, Z15, Z15
 	VDIVPS    Z11, Z16, Z16
-	JMP       divided38
+	JMP       divided33
 
-reciprocal37:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -1966,7 +1784,7 @@ reciprocal37:
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided38:
+divided33:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -1996,61 +1814,62 @@ divided38:
 	VMOVDQA64     Z15, Z14
 	VPERMT2W      Z16, Z0, Z14
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around34
 	VMOVDQU64     Z13, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
+	JMP           stored35
 
-around39:
+around34:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored40:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
+	SUBQ $0x00000040, R9
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn27
 
-turns34:
-some41:
+turns29:
+some18:
+some36:
 	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
+	JLE        done37
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near38
+	PREFETCHT1 (DX)(R9*1)
 
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
+near38:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
 
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
+strand39:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
 	VCVTPH2PS.Z  (DX), K1, Z13
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal40
 	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
+	JMP          divided41
 
-reciprocal45:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z11, Z14, Z14
 	VMULPS  Z14, Z13, Z11
 
-divided46:
+divided41:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z12, Z11, Z11
@@ -2062,9 +1881,9 @@ divided46:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2072,9 +1891,18 @@ divided46:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2271,102 +2099,48 @@ chosen12:
 	VMOVD        X17, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z15
-	VBROADCASTSS 1024(R10), Z16
-	VPMOVZXWD.Z  (DX), K1, Z17
-	VPSLLD       $0x10, Z17, Z17
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z15, Z17, Z15
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z15, Z18, Z18
-	VMULPS  Z18, Z17, Z15
-
-divided23:
-	VCMPPS        $0x07, Z15, Z15, K2
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VADDPS        Z16, Z15, Z15
-	VMINPS        Z6, Z15, Z15
-	VMAXPS        Z5, Z15, Z15
-	VCVTPS2DQ     Z15, Z15
-	VPMOVDB       Z15, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*1), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide24
+	JEQ  divide19
 
-turn25:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand28:
-	VBROADCASTSS (R10), Z15
-	VBROADCASTSS 1024(R10), Z15
-	VBROADCASTSS 2048(R10), Z15
-	VBROADCASTSS 2560(R10), Z16
-	VBROADCASTSS 3072(R10), Z17
-	VBROADCASTSS 3584(R10), Z18
-	VPBROADCASTD 4096(R10), Z19
-	MOVQ         104(CX), R8
+strand23:
+	VBROADCASTSS (R11), Z15
+	VBROADCASTSS 1024(R11), Z15
+	VBROADCASTSS 2048(R11), Z15
+	VBROADCASTSS 2560(R11), Z16
+	VBROADCASTSS 3072(R11), Z17
+	VBROADCASTSS 3584(R11), Z18
+	VPBROADCASTD 4096(R11), Z19
+	MOVQ         104(CX), R9
 
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near29:
+near24:
 	VMOVDQU32   (DX), Z21
 	VPSLLD      $0x10, Z21, Z20
 	VPANDD      Z0, Z21, Z21
@@ -2403,49 +2177,49 @@ near29:
 	VPERMQ      Z20, Z3, Z20
 	VPADDB      Z19, Z20, Z20
 	CMPB        76(CX), $0x00
-	JNE         around30
+	JNE         around25
 	VMOVDQU64   Z20, (BX)
-	JMP         stored31
+	JMP         stored26
 
-around30:
+around25:
 	VMOVNTDQ Z20, (BX)
 
-stored31:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
+	SUBQ $0x00000040, R9
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn20
 
-turns27:
-divide24:
-turn32:
+turns22:
+divide19:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand35:
-	VBROADCASTSS (R10), Z15
-	VBROADCASTSS 1024(R10), Z16
-	MOVQ         104(CX), R8
+strand30:
+	VBROADCASTSS (R11), Z15
+	VBROADCASTSS 1024(R11), Z16
+	MOVQ         104(CX), R9
 
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near31:
 	VPMOVZXWD (DX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 32(DX), Z18
@@ -2455,14 +2229,14 @@ near36:
 	VPMOVZXWD 96(DX), Z20
 	VPSLLD    $0x10, Z20, Z20
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal32
 	VDIVPS    Z15, Z17, Z17
 	VDIVPS    Z15, Z18, Z18
 	VDIVPS    Z15, Z19, Z19
 	VDIVPS    Z15, Z20, Z20
-	JMP       divided38
+	JMP       divided33
 
-reciprocal37:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z21
 	VDIVPS  Z15, Z21, Z21
 	VMULPS  Z21, Z17, Z17
@@ -2476,7 +2250,7 @@ reciprocal37:
 	VDIVPS  Z15, Z21, Z21
 	VMULPS  Z21, Z20, Z20
 
-divided38:
+divided33:
 	VCMPPS        $0x07, Z17, Z17, K1
 	VCMPPS        $0x07, Z18, Z18, K2
 	VCMPPS        $0x07, Z19, Z19, K3
@@ -2508,60 +2282,61 @@ divided38:
 	VPACKUSWB     Z18, Z17, Z17
 	VPERMD        Z17, Z4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around34
 	VMOVDQU64     Z17, (BX)
-	JMP           stored40
+	JMP           stored35
 
-around39:
+around34:
 	VMOVNTDQ Z17, (BX)
 
-stored40:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
+	SUBQ $0x00000040, R9
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn27
 
-turns34:
-some41:
+turns29:
+some18:
+some36:
 	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
+	JLE        done37
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near38
+	PREFETCHT1 (DX)(R9*1)
 
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
+near38:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
 
-strand44:
-	VBROADCASTSS (R9), Z15
-	VBROADCASTSS 1024(R9), Z16
+strand39:
+	VBROADCASTSS (R10), Z15
+	VBROADCASTSS 1024(R10), Z16
 	VPMOVZXWD.Z  (DX), K1, Z17
 	VPSLLD       $0x10, Z17, Z17
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal40
 	VDIVPS       Z15, Z17, Z15
-	JMP          divided46
+	JMP          divided41
 
-reciprocal45:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z18
 	VDIVPS  Z15, Z18, Z18
 	VMULPS  Z18, Z17, Z15
 
-divided46:
+divided41:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z16, Z15, Z15
@@ -2573,9 +2348,9 @@ divided46:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2583,9 +2358,18 @@ divided46:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2840,102 +2624,48 @@ chosen12:
 	VMOVD        X13, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VPMOVZXWD.Z  (DX), K1, Z13
-	VPSLLD       $0x10, Z13, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVDW       Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
 aligned17:
 	CMPB 77(CX), $0x00
-	JEQ  divide24
+	JEQ  divide19
 
-turn25:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
+strand23:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z16
+	VBROADCASTSS 2048(R11), Z11
+	VBROADCASTSS 2560(R11), Z12
+	VBROADCASTSS 3072(R11), Z13
+	VBROADCASTSS 3584(R11), Z14
+	VPBROADCASTD 4096(R11), Z15
+	MOVQ         104(CX), R9
 
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near29:
+near24:
 	VPMOVZXWD     (DX), Z15
 	VPSLLD        $0x10, Z15, Z15
 	VPMOVZXWD     32(DX), Z17
@@ -2981,51 +2711,51 @@ near29:
 	VMOVDQA64     Z17, Z15
 	VPERMT2W      Z18, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around25
 	VMOVDQU64     Z19, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored31
+	JMP           stored26
 
-around30:
+around25:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored31:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
+	SUBQ $0x00000040, R9
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn20
 
-turns27:
-divide24:
-turn32:
+turns22:
+divide19:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
+strand30:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z12
+	MOVQ         104(CX), R9
 
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near31:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -3035,14 +2765,14 @@ near36:
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal32
 	VDIVPS    Z11, Z13, Z13
 	VDIVPS    Z11, Z14, Z14
 	VDIVPS    Z11, Z15, Z15
 	VDIVPS    Z11, Z16, Z16
-	JMP       divided38
+	JMP       divided33
 
-reciprocal37:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -3056,7 +2786,7 @@ reciprocal37:
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided38:
+divided33:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -3086,62 +2816,63 @@ divided38:
 	VMOVDQA64     Z15, Z14
 	VPERMT2W      Z16, Z0, Z14
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around34
 	VMOVDQU64     Z13, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
+	JMP           stored35
 
-around39:
+around34:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored40:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
+	SUBQ $0x00000040, R9
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn27
 
-turns34:
-some41:
+turns29:
+some18:
+some36:
 	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
+	JLE        done37
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near38
+	PREFETCHT1 (DX)(R9*1)
 
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
+near38:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
 
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
+strand39:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
 	VPMOVZXWD.Z  (DX), K1, Z13
 	VPSLLD       $0x10, Z13, Z13
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal40
 	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
+	JMP          divided41
 
-reciprocal45:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z11, Z14, Z14
 	VMULPS  Z14, Z13, Z11
 
-divided46:
+divided41:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z12, Z11, Z11
@@ -3153,9 +2884,9 @@ divided46:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3163,9 +2894,18 @@ divided46:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX

@@ -28,13 +28,13 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -49,10 +49,10 @@ strand7:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -62,16 +62,16 @@ block5:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near8:
+near10:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal11
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -79,7 +79,7 @@ reciprocal9:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -105,25 +105,25 @@ divided10:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored12:
+stored14:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal15
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided14
+	JMP     divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -131,7 +131,7 @@ reciprocal13:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -157,21 +157,21 @@ divided14:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around17
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored16
+	JMP         stored18
 
-around15:
+around17:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored16:
+stored18:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block5
+	JNE     block7
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -185,47 +185,47 @@ stored16:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand7
+	JNE     strand9
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn4
+	JMP     turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand20:
+strand22:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal23
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided22
+	JMP          divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z2, Z6, Z6
 	VMULPS  Z6, Z5, Z2
 
-divided22:
+divided24:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -253,7 +253,7 @@ divided22:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand20
+	JNE         strand22
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -266,9 +266,9 @@ divided22:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some17
+	JMP         some19
 
-done18:
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -295,9 +295,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest25
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -307,12 +307,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -322,28 +322,28 @@ block25:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded29:
+loaded31:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -351,7 +351,7 @@ reciprocal30:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -381,37 +381,37 @@ divided31:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored33:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded35:
+loaded37:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal38
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided37
+	JMP     divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -419,7 +419,7 @@ reciprocal36:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided37:
+divided39:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -449,25 +449,25 @@ divided37:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around40
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored39
+	JMP         stored41
 
-around38:
+around40:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored39:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
+blocks28:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -476,15 +476,15 @@ blocks26:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest23
+	JMP     rest25
 
-wide24:
-block40:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near42
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -494,31 +494,31 @@ block40:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near42:
+near44:
 	XORQ R11, R11
 
-group43:
+group45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded46
 	VMOVUPS (DI)(R11*4), Z0
 	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded44:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded47
 	VMOVUPS (R8)(R11*4), Z2
 	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded45:
+loaded47:
 	VMOVUPS (BX)(R11*4), Z6
 	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal48
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided47
+	JMP     divided49
 
-reciprocal46:
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -526,7 +526,7 @@ reciprocal46:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided47:
+divided49:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -568,63 +568,63 @@ divided47:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around50
 	VMOVDQU64   Z6, (SI)(R11*4)
 	VMOVDQU64   Z7, 64(SI)(R11*4)
-	JMP         stored49
+	JMP         stored51
 
-around48:
+around50:
 	VMOVNTDQ Z6, (SI)(R11*4)
 	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored49:
+stored51:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group43
+	JNE  group45
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay50
+	JEQ  stay52
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay50:
+stay52:
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block42
 
-blocks41:
-rest23:
-some51:
+blocks43:
+rest25:
+some53:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done54
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded53:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded54:
+loaded56:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal55
+	JNE       reciprocal57
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided56
+	JMP       divided58
 
-reciprocal55:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided56:
+divided58:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -654,9 +654,9 @@ divided56:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some53
 
-done52:
+done54:
 	VZEROUPPER
 	RET
 
@@ -702,23 +702,23 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSD (R13), Z2
 	VBROADCASTSD 1024(R13), Z3
 	VSUBPD       Z3, Z0, Z4
 	VSUBPD       Z3, Z1, Z3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -736,19 +736,19 @@ block5:
 	PREFETCHT1 384(BX)(R14*1)
 	PREFETCHT1 448(BX)(R14*1)
 
-near8:
+near10:
 	XORQ R14, R14
 
-group9:
+group11:
 	VMOVUPD (BX)(R14*8), Z5
 	VMOVUPD 64(BX)(R14*8), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal10
+	JNE     reciprocal12
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
-	JMP     divided11
+	JMP     divided13
 
-reciprocal10:
+reciprocal12:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD  Z2, Z7, Z7
 	VMULPD  Z7, Z5, Z5
@@ -756,7 +756,7 @@ reciprocal10:
 	VDIVPD  Z2, Z7, Z7
 	VMULPD  Z7, Z6, Z6
 
-divided11:
+divided13:
 	VRNDSCALEPD $0x08, Z5, Z7
 	VRNDSCALEPD $0x08, Z6, Z8
 	VMINPD      Z3, Z7, Z9
@@ -794,70 +794,70 @@ divided11:
 	VMOVAPD.Z   Z5, K1, Z5
 	VMOVAPD.Z   Z6, K2, Z6
 	CMPB        76(CX), $0x00
-	JNE         around12
+	JNE         around14
 	VMOVDQU64   Z5, (SI)(R14*8)
 	VMOVDQU64   Z6, 64(SI)(R14*8)
-	JMP         stored13
+	JMP         stored15
 
-around12:
+around14:
 	VMOVNTDQ Z5, (SI)(R14*8)
 	VMOVNTDQ Z6, 64(SI)(R14*8)
 
-stored13:
+stored15:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
-	JNE  group9
+	JNE  group11
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some14:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done15
+	JLE        done17
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near16:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand17:
+strand19:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	VSUBPD       Z3, Z0, Z4
 	VSUBPD       Z3, Z1, Z3
 	VMOVUPD.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal18
+	JNE          reciprocal20
 	VDIVPD       Z2, Z5, Z2
-	JMP          divided19
+	JMP          divided21
 
-reciprocal18:
+reciprocal20:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD  Z2, Z6, Z6
 	VMULPD  Z6, Z5, Z2
 
-divided19:
+divided21:
 	VRNDSCALEPD $0x08, Z2, Z5
 	VMINPD      Z3, Z5, Z3
 	VMAXPD      Z4, Z3, Z3
@@ -885,7 +885,7 @@ divided19:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R12
 	DECQ        R8
-	JNE         strand17
+	JNE         strand19
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -898,9 +898,9 @@ divided19:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some14
+	JMP         some16
 
-done15:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -927,12 +927,12 @@ one1:
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block21:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks24
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near23
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -950,31 +950,31 @@ block21:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near23:
+near25:
 	XORQ R11, R11
 
-group24:
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded27
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 
-loaded25:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded28
 	VMOVUPD (R8)(R11*8), Z2
 	VMOVUPD 64(R8)(R11*8), Z3
 
-loaded26:
+loaded28:
 	VMOVUPD (BX)(R11*8), Z6
 	VMOVUPD 64(BX)(R11*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal27
+	JNE     reciprocal29
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided28
+	JMP     divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -982,7 +982,7 @@ reciprocal27:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided28:
+divided30:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1024,62 +1024,62 @@ divided28:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around31
 	VMOVDQU64   Z6, (SI)(R11*8)
 	VMOVDQU64   Z7, 64(SI)(R11*8)
-	JMP         stored30
+	JMP         stored32
 
-around29:
+around31:
 	VMOVNTDQ Z6, (SI)(R11*8)
 	VMOVNTDQ Z7, 64(SI)(R11*8)
 
-stored30:
+stored32:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group24
+	JNE  group26
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay31
+	JEQ  stay33
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay31:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block23
 
-blocks22:
-some32:
+blocks24:
+some34:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done35
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded36
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded34:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded37
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded35:
+loaded37:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided37:
+divided39:
 	VRNDSCALEPD $0x08, Z1, Z3
 	VSUBPD      Z2, Z5, Z6
 	VMINPD      Z6, Z3, Z6
@@ -1109,9 +1109,9 @@ divided37:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some32
+	JMP         some34
 
-done33:
+done35:
 	VZEROUPPER
 	RET
 
@@ -1149,13 +1149,13 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -1170,25 +1170,25 @@ strand7:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
+near10:
 	VCVTPH2PS (BX), Z13
 	VCVTPH2PS 32(BX), Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal11
 	VDIVPS    Z2, Z13, Z13
 	VDIVPS    Z2, Z14, Z14
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -1196,7 +1196,7 @@ reciprocal9:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -1224,25 +1224,25 @@ divided10:
 	VCVTPS2PH   $0x00, Z13, Y13
 	VCVTPS2PH   $0x00, Z14, Y14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU64   Y13, (SI)
 	VMOVDQU64   Y14, 32(SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 
-stored12:
+stored14:
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal15
 	VDIVPS    Z2, Z13, Z13
 	VDIVPS    Z2, Z14, Z14
-	JMP       divided14
+	JMP       divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -1250,7 +1250,7 @@ reciprocal13:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -1278,21 +1278,21 @@ divided14:
 	VCVTPS2PH   $0x00, Z13, Y13
 	VCVTPS2PH   $0x00, Z14, Y14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around17
 	VMOVDQU64   Y13, 64(SI)
 	VMOVDQU64   Y14, 96(SI)
-	JMP         stored16
+	JMP         stored18
 
-around15:
+around17:
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored16:
+stored18:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block5
+	JNE     block7
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -1306,47 +1306,47 @@ stored16:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand7
+	JNE     strand9
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn4
+	JMP     turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand20:
+strand22:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VCVTPH2PS.Z  (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal23
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided22
+	JMP          divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z2, Z6, Z6
 	VMULPS  Z6, Z5, Z2
 
-divided22:
+divided24:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -1375,7 +1375,7 @@ divided22:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand20
+	JNE         strand22
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1388,9 +1388,9 @@ divided22:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some17
+	JMP         some19
 
-done18:
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1417,9 +1417,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest25
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -1429,39 +1429,39 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded29:
+loaded31:
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal32
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided31
+	JMP       divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1469,7 +1469,7 @@ reciprocal30:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -1501,37 +1501,37 @@ divided31:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Y14, (SI)
 	VMOVDQU64   Y15, 32(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored33:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded35:
+loaded37:
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1539,7 +1539,7 @@ reciprocal36:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided37:
+divided39:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -1571,25 +1571,25 @@ divided37:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around40
 	VMOVDQU64   Y14, 64(SI)
 	VMOVDQU64   Y15, 96(SI)
-	JMP         stored39
+	JMP         stored41
 
-around38:
+around40:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
+blocks28:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -1598,45 +1598,45 @@ blocks26:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest23
+	JMP     rest25
 
-wide24:
-block40:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near42
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near42:
+near44:
 	XORQ R11, R11
 
-group43:
+group45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded46
 	VMOVUPS (DI)(R11*4), Z0
 	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded44:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded47
 	VMOVUPS (R8)(R11*4), Z2
 	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded45:
+loaded47:
 	VCVTPH2PS (BX)(R11*2), Z6
 	VCVTPH2PS 32(BX)(R11*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal48
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided47
+	JMP       divided49
 
-reciprocal46:
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -1644,7 +1644,7 @@ reciprocal46:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided47:
+divided49:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -1688,63 +1688,63 @@ divided47:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around50
 	VMOVDQU64   Y6, (SI)(R11*2)
 	VMOVDQU64   Y7, 32(SI)(R11*2)
-	JMP         stored49
+	JMP         stored51
 
-around48:
+around50:
 	VMOVNTDQ Y6, (SI)(R11*2)
 	VMOVNTDQ Y7, 32(SI)(R11*2)
 
-stored49:
+stored51:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group43
+	JNE  group45
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay50
+	JEQ  stay52
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay50:
+stay52:
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block42
 
-blocks41:
-rest23:
-some51:
+blocks43:
+rest25:
+some53:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done54
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded53:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded54:
+loaded56:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal55
+	JNE         reciprocal57
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided56
+	JMP         divided58
 
-reciprocal55:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided56:
+divided58:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -1775,9 +1775,9 @@ divided56:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some53
 
-done52:
+done54:
 	VZEROUPPER
 	RET
 
@@ -1806,13 +1806,13 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -1827,27 +1827,27 @@ strand7:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
+near10:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal11
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z3, Z15, Z15
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1855,7 +1855,7 @@ reciprocal9:
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1885,25 +1885,25 @@ divided10:
 	VMOVDQA64   Z14, Z14
 	VPERMT2W    Z15, Z0, Z14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU64   Z14, (SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Z14, (SI)
 
-stored12:
+stored14:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal15
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z3, Z15, Z15
-	JMP       divided14
+	JMP       divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1911,7 +1911,7 @@ reciprocal13:
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1941,19 +1941,19 @@ divided14:
 	VMOVDQA64   Z14, Z14
 	VPERMT2W    Z15, Z0, Z14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around17
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored16
+	JMP         stored18
 
-around15:
+around17:
 	VMOVNTDQ Z14, 64(SI)
 
-stored16:
+stored18:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block5
+	JNE     block7
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -1967,31 +1967,31 @@ stored16:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand7
+	JNE     strand9
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn4
+	JMP     turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand20:
+strand22:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -1999,16 +1999,16 @@ strand20:
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal23
 	VDIVPS       Z3, Z6, Z3
-	JMP          divided22
+	JMP          divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z3, Z7, Z7
 	VMULPS  Z7, Z6, Z3
 
-divided22:
+divided24:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2039,7 +2039,7 @@ divided22:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand20
+	JNE         strand22
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -2052,9 +2052,9 @@ divided22:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some17
+	JMP         some19
 
-done18:
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2081,9 +2081,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest25
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -2093,41 +2093,41 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded29:
+loaded31:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal32
 	VDIVPS    Z1, Z15, Z15
 	VDIVPS    Z2, Z16, Z16
-	JMP       divided31
+	JMP       divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2135,7 +2135,7 @@ reciprocal30:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2169,37 +2169,37 @@ divided31:
 	VMOVDQA64   Z15, Z15
 	VPERMT2W    Z16, Z0, Z15
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Z15, (SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Z15, (SI)
 
-stored33:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded35:
+loaded37:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z1, Z15, Z15
 	VDIVPS    Z2, Z16, Z16
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2207,7 +2207,7 @@ reciprocal36:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided37:
+divided39:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2241,23 +2241,23 @@ divided37:
 	VMOVDQA64   Z15, Z15
 	VPERMT2W    Z16, Z0, Z15
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around40
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored39
+	JMP         stored41
 
-around38:
+around40:
 	VMOVNTDQ Z15, 64(SI)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
+blocks28:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -2266,47 +2266,47 @@ blocks26:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest23
+	JMP     rest25
 
-wide24:
-block40:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near42
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near42:
+near44:
 	XORQ R11, R11
 
-group43:
+group45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded46
 	VMOVUPS (DI)(R11*4), Z1
 	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded44:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded47
 	VMOVUPS (R8)(R11*4), Z3
 	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded45:
+loaded47:
 	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal48
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided47
+	JMP       divided49
 
-reciprocal46:
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -2314,7 +2314,7 @@ reciprocal46:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided47:
+divided49:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2360,62 +2360,62 @@ divided47:
 	VMOVDQA64   Z7, Z7
 	VPERMT2W    Z8, Z0, Z7
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around50
 	VMOVDQU64   Z7, (SI)(R11*2)
-	JMP         stored49
+	JMP         stored51
 
-around48:
+around50:
 	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored49:
+stored51:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group43
+	JNE  group45
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay50
+	JEQ  stay52
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay50:
+stay52:
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block42
 
-blocks41:
-rest23:
-some51:
+blocks43:
+rest25:
+some53:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done54
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded53:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded54:
+loaded56:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal55
+	JNE         reciprocal57
 	VDIVPS      Z1, Z0, Z0
-	JMP         divided56
+	JMP         divided58
 
-reciprocal55:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided56:
+divided58:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -2448,9 +2448,9 @@ divided56:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some53
 
-done52:
+done54:
 	VZEROUPPER
 	RET
 
@@ -4107,21 +4107,21 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Y2
 	VBROADCASTSS 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -4131,19 +4131,19 @@ block5:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near8:
+near10:
 	XORQ R14, R14
 
-group9:
+group11:
 	VMOVUPS (BX)(R14*4), Y4
 	VMOVUPS 32(BX)(R14*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal10
+	JNE     reciprocal12
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided11
+	JMP     divided13
 
-reciprocal10:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4151,7 +4151,7 @@ reciprocal10:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided11:
+divided13:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -4195,62 +4195,62 @@ divided11:
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around14
 	VMOVDQU   Y4, (SI)(R14*4)
 	VMOVDQU   Y5, 32(SI)(R14*4)
-	JMP       stored13
+	JMP       stored15
 
-around12:
+around14:
 	VMOVNTDQ Y4, (SI)(R14*4)
 	VMOVNTDQ Y5, 32(SI)(R14*4)
 
-stored13:
+stored15:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
-	JNE  group9
+	JNE  group11
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some14:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done15
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near16:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand17:
+strand19:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal18
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided19
+	JMP          divided21
 
-reciprocal18:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4258,7 +4258,7 @@ reciprocal18:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided19:
+divided21:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -4302,16 +4302,16 @@ divided19:
 	VANDPS    Y3, Y8, Y2
 	VANDPS    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around22
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored21
+	JMP       stored23
 
-around20:
+around22:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored21:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4320,7 +4320,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand17
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4333,9 +4333,9 @@ stored21:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some14
+	JMP  some16
 
-done15:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4362,12 +4362,12 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block23:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -4377,31 +4377,31 @@ block23:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near25:
+near27:
 	XORQ R11, R11
 
-group26:
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded28:
+loaded30:
 	VMOVUPS (BX)(R11*4), Y6
 	VMOVUPS 32(BX)(R11*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal31
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided30
+	JMP     divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4409,7 +4409,7 @@ reciprocal29:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided30:
+divided32:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -4453,58 +4453,58 @@ divided30:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   Y6, (SI)(R11*4)
 	VMOVDQU   Y7, 32(SI)(R11*4)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ Y6, (SI)(R11*4)
 	VMOVNTDQ Y7, 32(SI)(R11*4)
 
-stored32:
+stored34:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group28
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay35
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay35:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block25
 
-blocks24:
-some34:
+blocks26:
+some36:
 	TESTQ   AX, AX
-	JLE     done35
+	JLE     done37
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded38
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded39
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded39:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal40
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided39
+	JMP     divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4512,7 +4512,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided41:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -4556,16 +4556,16 @@ divided39:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around42
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored41
+	JMP       stored43
 
-around40:
+around42:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored41:
+stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -4574,9 +4574,9 @@ stored41:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some34
+	JMP  some36
 
-done35:
+done37:
 	VZEROUPPER
 	RET
 
@@ -4604,21 +4604,21 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSD (R13), Y2
 	VBROADCASTSD 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -4636,19 +4636,19 @@ block5:
 	PREFETCHT1 384(BX)(R14*1)
 	PREFETCHT1 448(BX)(R14*1)
 
-near8:
+near10:
 	XORQ R14, R14
 
-group9:
+group11:
 	VMOVUPD (BX)(R14*8), Y4
 	VMOVUPD 32(BX)(R14*8), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal10
+	JNE     reciprocal12
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided11
+	JMP     divided13
 
-reciprocal10:
+reciprocal12:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -4656,7 +4656,7 @@ reciprocal10:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided11:
+divided13:
 	VROUNDPD  $0x08, Y4, Y6
 	VROUNDPD  $0x08, Y5, Y7
 	VSUBPD    Y3, Y1, Y8
@@ -4700,62 +4700,62 @@ divided11:
 	VANDPD    Y6, Y10, Y4
 	VANDPD    Y7, Y11, Y5
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around14
 	VMOVDQU   Y4, (SI)(R14*8)
 	VMOVDQU   Y5, 32(SI)(R14*8)
-	JMP       stored13
+	JMP       stored15
 
-around12:
+around14:
 	VMOVNTDQ Y4, (SI)(R14*8)
 	VMOVNTDQ Y5, 32(SI)(R14*8)
 
-stored13:
+stored15:
 	ADDQ $0x00000008, R14
 	CMPQ R14, $0x00000040
-	JNE  group9
+	JNE  group11
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some14:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done15
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near16:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand17:
+strand19:
 	VBROADCASTSD (R12), Y2
 	VBROADCASTSD 1024(R12), Y3
 	VMOVUPD      (BX), Y4
 	VMOVUPD      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal18
+	JNE          reciprocal20
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y2
-	JMP          divided19
+	JMP          divided21
 
-reciprocal18:
+reciprocal20:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -4763,7 +4763,7 @@ reciprocal18:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y2
 
-divided19:
+divided21:
 	VROUNDPD  $0x08, Y4, Y5
 	VROUNDPD  $0x08, Y2, Y6
 	VSUBPD    Y3, Y1, Y7
@@ -4807,16 +4807,16 @@ divided19:
 	VANDPD    Y3, Y8, Y2
 	VANDPD    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around22
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored21
+	JMP       stored23
 
-around20:
+around22:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored21:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4825,7 +4825,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand17
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4838,9 +4838,9 @@ stored21:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some14
+	JMP  some16
 
-done15:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4867,12 +4867,12 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block23:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -4890,31 +4890,31 @@ block23:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near25:
+near27:
 	XORQ R11, R11
 
-group26:
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPD (DI)(R11*8), Y0
 	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPD (R8)(R11*8), Y2
 	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded28:
+loaded30:
 	VMOVUPD (BX)(R11*8), Y6
 	VMOVUPD 32(BX)(R11*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal31
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided30
+	JMP     divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4922,7 +4922,7 @@ reciprocal29:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided30:
+divided32:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -4966,58 +4966,58 @@ divided30:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   Y6, (SI)(R11*8)
 	VMOVDQU   Y7, 32(SI)(R11*8)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ Y6, (SI)(R11*8)
 	VMOVNTDQ Y7, 32(SI)(R11*8)
 
-stored32:
+stored34:
 	ADDQ $0x00000008, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group28
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay35
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay33:
+stay35:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block25
 
-blocks24:
-some34:
+blocks26:
+some36:
 	TESTQ   AX, AX
-	JLE     done35
+	JLE     done37
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded38
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded36:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded39
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded37:
+loaded39:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal40
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided39
+	JMP     divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -5025,7 +5025,7 @@ reciprocal38:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided39:
+divided41:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -5069,16 +5069,16 @@ divided39:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around42
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored41
+	JMP       stored43
 
-around40:
+around42:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored41:
+stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -5087,9 +5087,9 @@ stored41:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some34
+	JMP  some36
 
-done35:
+done37:
 	VZEROUPPER
 	RET
 
@@ -5117,39 +5117,39 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Y2
 	VBROADCASTSS 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
+near10:
 	XORQ R14, R14
 
-group9:
+group11:
 	VCVTPH2PS (BX)(R14*2), Y4
 	VCVTPH2PS 16(BX)(R14*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal10
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided11
+	JMP       divided13
 
-reciprocal10:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5157,7 +5157,7 @@ reciprocal10:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided11:
+divided13:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -5203,62 +5203,62 @@ divided11:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around14
 	VMOVDQU   X4, (SI)(R14*2)
 	VMOVDQU   X5, 16(SI)(R14*2)
-	JMP       stored13
+	JMP       stored15
 
-around12:
+around14:
 	VMOVNTDQ X4, (SI)(R14*2)
 	VMOVNTDQ X5, 16(SI)(R14*2)
 
-stored13:
+stored15:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
-	JNE  group9
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some14:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done15
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near16:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand17:
+strand19:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal18
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided19
+	JMP          divided21
 
-reciprocal18:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5266,7 +5266,7 @@ reciprocal18:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided19:
+divided21:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -5312,16 +5312,16 @@ divided19:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around22
 	VMOVDQU   X2, (SI)
 	VMOVDQU   X3, 16(SI)
-	JMP       stored21
+	JMP       stored23
 
-around20:
+around22:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored21:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5330,7 +5330,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand17
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5343,9 +5343,9 @@ stored21:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some14
+	JMP  some16
 
-done15:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5372,42 +5372,42 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block23:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near25:
+near27:
 	XORQ R11, R11
 
-group26:
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded28:
+loaded30:
 	VCVTPH2PS (BX)(R11*2), Y6
 	VCVTPH2PS 16(BX)(R11*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5415,7 +5415,7 @@ reciprocal29:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided30:
+divided32:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -5461,58 +5461,58 @@ divided30:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   X6, (SI)(R11*2)
 	VMOVDQU   X7, 16(SI)(R11*2)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ X6, (SI)(R11*2)
 	VMOVNTDQ X7, 16(SI)(R11*2)
 
-stored32:
+stored34:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group28
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay35
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay35:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block25
 
-blocks24:
-some34:
+blocks26:
+some36:
 	TESTQ   AX, AX
-	JLE     done35
+	JLE     done37
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded38
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded39
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded39:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5520,7 +5520,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided41:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -5566,16 +5566,16 @@ divided39:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around42
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored41
+	JMP       stored43
 
-around40:
+around42:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored41:
+stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -5584,9 +5584,9 @@ stored41:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some34
+	JMP  some36
 
-done35:
+done37:
 	VZEROUPPER
 	RET
 
@@ -5614,41 +5614,41 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Y2
 	VBROADCASTSS 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
+near10:
 	XORQ R14, R14
 
-group9:
+group11:
 	VPMOVZXWD (BX)(R14*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX)(R14*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal10
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided11
+	JMP       divided13
 
-reciprocal10:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5656,7 +5656,7 @@ reciprocal10:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided11:
+divided13:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -5706,49 +5706,49 @@ divided11:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around14
 	VMOVDQU   Y4, (SI)(R14*2)
-	JMP       stored13
+	JMP       stored15
 
-around12:
+around14:
 	VMOVNTDQ Y4, (SI)(R14*2)
 
-stored13:
+stored15:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
-	JNE  group9
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some14:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done15
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near16:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand17:
+strand19:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VPMOVZXWD    (BX), Y4
@@ -5756,12 +5756,12 @@ strand17:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal18
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided19
+	JMP          divided21
 
-reciprocal18:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5769,7 +5769,7 @@ reciprocal18:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided19:
+divided21:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -5819,14 +5819,14 @@ divided19:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around22
 	VMOVDQU   Y2, (SI)
-	JMP       stored21
+	JMP       stored23
 
-around20:
+around22:
 	VMOVNTDQ Y2, (SI)
 
-stored21:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5835,7 +5835,7 @@ stored21:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand17
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5848,9 +5848,9 @@ stored21:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some14
+	JMP  some16
 
-done15:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5877,44 +5877,44 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block23:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near25:
+near27:
 	XORQ R11, R11
 
-group26:
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXWD (BX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5922,7 +5922,7 @@ reciprocal29:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided30:
+divided32:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -5972,58 +5972,58 @@ divided30:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   Y6, (SI)(R11*2)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ Y6, (SI)(R11*2)
 
-stored32:
+stored34:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group28
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay35
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay35:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block25
 
-blocks24:
-some34:
+blocks26:
+some36:
 	TESTQ   AX, AX
-	JLE     done35
+	JLE     done37
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded38
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded36:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded39
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded37:
+loaded39:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal40
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided39
+	JMP       divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6031,7 +6031,7 @@ reciprocal38:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided39:
+divided41:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -6081,14 +6081,14 @@ divided39:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around42
 	VMOVDQU   Y6, (SI)
-	JMP       stored41
+	JMP       stored43
 
-around40:
+around42:
 	VMOVNTDQ Y6, (SI)
 
-stored41:
+stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -6097,9 +6097,9 @@ stored41:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some34
+	JMP  some36
 
-done35:
+done37:
 	VZEROUPPER
 	RET
 

@@ -47,8 +47,7 @@ type frame struct {
 	outRow     int
 	small      bool           // bounds and lengths allow quick codes where scales are chosen
 	rows       int            // how many rows of elements have the parameters of these, a Step apart; 0: there is one
-	kept       uint32         // the bits that count of a code that was widened as if it were signed
-	e5m2       bool           // 8-bit floats are f8e5m2, not f8e4m3
+	kind       uint8          // which type codes have, of those that the kernel reads
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 }
 

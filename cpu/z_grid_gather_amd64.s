@@ -2109,6 +2109,69 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherJoinAVX512F32(cells *byte, n int, to *byte)
+// Requires: AVX, AVX512F
+TEXT ·gatherJoinAVX512F32(SB), NOSPLIT, $0-24
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ to+16(FP), BX
+	XORQ AX, AX
+
+vector1:
+	CMPQ      AX, DX
+	JGE       done2
+	VMOVUPS   36992(CX)(AX*4), Z0
+	VMOVUPS   38080(CX)(AX*4), Z1
+	VMOVDQU32 zipped032<>+0(SB), Z2
+	VPERMI2PS Z1, Z0, Z2
+	VMOVUPS   Z2, (BX)
+	VMOVDQU32 zipped132<>+0(SB), Z2
+	VPERMI2PS Z1, Z0, Z2
+	VMOVUPS   Z2, 64(BX)
+	ADDQ      $0x00000080, BX
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+DATA zipped032<>+0(SB)/4, $0x00000000
+DATA zipped032<>+4(SB)/4, $0x00000010
+DATA zipped032<>+8(SB)/4, $0x00000001
+DATA zipped032<>+12(SB)/4, $0x00000011
+DATA zipped032<>+16(SB)/4, $0x00000002
+DATA zipped032<>+20(SB)/4, $0x00000012
+DATA zipped032<>+24(SB)/4, $0x00000003
+DATA zipped032<>+28(SB)/4, $0x00000013
+DATA zipped032<>+32(SB)/4, $0x00000004
+DATA zipped032<>+36(SB)/4, $0x00000014
+DATA zipped032<>+40(SB)/4, $0x00000005
+DATA zipped032<>+44(SB)/4, $0x00000015
+DATA zipped032<>+48(SB)/4, $0x00000006
+DATA zipped032<>+52(SB)/4, $0x00000016
+DATA zipped032<>+56(SB)/4, $0x00000007
+DATA zipped032<>+60(SB)/4, $0x00000017
+GLOBL zipped032<>(SB), RODATA|NOPTR, $64
+
+DATA zipped132<>+0(SB)/4, $0x00000008
+DATA zipped132<>+4(SB)/4, $0x00000018
+DATA zipped132<>+8(SB)/4, $0x00000009
+DATA zipped132<>+12(SB)/4, $0x00000019
+DATA zipped132<>+16(SB)/4, $0x0000000a
+DATA zipped132<>+20(SB)/4, $0x0000001a
+DATA zipped132<>+24(SB)/4, $0x0000000b
+DATA zipped132<>+28(SB)/4, $0x0000001b
+DATA zipped132<>+32(SB)/4, $0x0000000c
+DATA zipped132<>+36(SB)/4, $0x0000001c
+DATA zipped132<>+40(SB)/4, $0x0000000d
+DATA zipped132<>+44(SB)/4, $0x0000001d
+DATA zipped132<>+48(SB)/4, $0x0000000e
+DATA zipped132<>+52(SB)/4, $0x0000001e
+DATA zipped132<>+56(SB)/4, $0x0000000f
+DATA zipped132<>+60(SB)/4, $0x0000001f
+GLOBL zipped132<>(SB), RODATA|NOPTR, $64
+
 // func gatherSplit2AVX512F64(from *byte, n int, cells *byte)
 // Requires: AVX, AVX512F
 TEXT ·gatherSplit2AVX512F64(SB), NOSPLIT, $0-24
@@ -4079,69 +4142,6 @@ zeros5:
 done2:
 	VZEROUPPER
 	RET
-
-// func gatherJoinAVX512F32(cells *byte, n int, to *byte)
-// Requires: AVX, AVX512F
-TEXT ·gatherJoinAVX512F32(SB), NOSPLIT, $0-24
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ to+16(FP), BX
-	XORQ AX, AX
-
-vector1:
-	CMPQ      AX, DX
-	JGE       done2
-	VMOVUPS   36992(CX)(AX*4), Z0
-	VMOVUPS   38080(CX)(AX*4), Z1
-	VMOVDQU32 zipped032<>+0(SB), Z2
-	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, (BX)
-	VMOVDQU32 zipped132<>+0(SB), Z2
-	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, 64(BX)
-	ADDQ      $0x00000080, BX
-	ADDQ      $0x00000010, AX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-DATA zipped032<>+0(SB)/4, $0x00000000
-DATA zipped032<>+4(SB)/4, $0x00000010
-DATA zipped032<>+8(SB)/4, $0x00000001
-DATA zipped032<>+12(SB)/4, $0x00000011
-DATA zipped032<>+16(SB)/4, $0x00000002
-DATA zipped032<>+20(SB)/4, $0x00000012
-DATA zipped032<>+24(SB)/4, $0x00000003
-DATA zipped032<>+28(SB)/4, $0x00000013
-DATA zipped032<>+32(SB)/4, $0x00000004
-DATA zipped032<>+36(SB)/4, $0x00000014
-DATA zipped032<>+40(SB)/4, $0x00000005
-DATA zipped032<>+44(SB)/4, $0x00000015
-DATA zipped032<>+48(SB)/4, $0x00000006
-DATA zipped032<>+52(SB)/4, $0x00000016
-DATA zipped032<>+56(SB)/4, $0x00000007
-DATA zipped032<>+60(SB)/4, $0x00000017
-GLOBL zipped032<>(SB), RODATA|NOPTR, $64
-
-DATA zipped132<>+0(SB)/4, $0x00000008
-DATA zipped132<>+4(SB)/4, $0x00000018
-DATA zipped132<>+8(SB)/4, $0x00000009
-DATA zipped132<>+12(SB)/4, $0x00000019
-DATA zipped132<>+16(SB)/4, $0x0000000a
-DATA zipped132<>+20(SB)/4, $0x0000001a
-DATA zipped132<>+24(SB)/4, $0x0000000b
-DATA zipped132<>+28(SB)/4, $0x0000001b
-DATA zipped132<>+32(SB)/4, $0x0000000c
-DATA zipped132<>+36(SB)/4, $0x0000001c
-DATA zipped132<>+40(SB)/4, $0x0000000d
-DATA zipped132<>+44(SB)/4, $0x0000001d
-DATA zipped132<>+48(SB)/4, $0x0000000e
-DATA zipped132<>+52(SB)/4, $0x0000001e
-DATA zipped132<>+56(SB)/4, $0x0000000f
-DATA zipped132<>+60(SB)/4, $0x0000001f
-GLOBL zipped132<>(SB), RODATA|NOPTR, $64
 
 // func gatherJoinAVX512F64(cells *byte, n int, to *byte)
 // Requires: AVX, AVX512F
@@ -16109,6 +16109,35 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherJoinAVX2F32(cells *byte, n int, to *byte)
+// Requires: AVX
+TEXT ·gatherJoinAVX2F32(SB), NOSPLIT, $0-24
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ to+16(FP), BX
+	XORQ AX, AX
+
+vector1:
+	CMPQ       AX, DX
+	JGE        done2
+	VMOVUPS    36992(CX)(AX*4), Y0
+	VMOVUPS    38080(CX)(AX*4), Y1
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y2
+	VMOVUPS    Y2, (BX)
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y2, Y0
+	VMOVUPS    Y0, 32(BX)
+	ADDQ       $0x00000040, BX
+	ADDQ       $0x00000008, AX
+	JMP        vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherSplit2AVX2F64(from *byte, n int, cells *byte)
 // Requires: AVX, AVX2
 TEXT ·gatherSplit2AVX2F64(SB), NOSPLIT, $0-24
@@ -18070,35 +18099,6 @@ zeros5:
 	VMOVUPD Y0, 23936(CX)(AX*8)
 	ADDQ    $0x00000004, AX
 	JMP     vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherJoinAVX2F32(cells *byte, n int, to *byte)
-// Requires: AVX
-TEXT ·gatherJoinAVX2F32(SB), NOSPLIT, $0-24
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ to+16(FP), BX
-	XORQ AX, AX
-
-vector1:
-	CMPQ       AX, DX
-	JGE        done2
-	VMOVUPS    36992(CX)(AX*4), Y0
-	VMOVUPS    38080(CX)(AX*4), Y1
-	VUNPCKLPS  Y1, Y0, Y2
-	VUNPCKHPS  Y1, Y0, Y3
-	VPERM2F128 $0x20, Y3, Y2, Y2
-	VMOVUPS    Y2, (BX)
-	VUNPCKLPS  Y1, Y0, Y2
-	VUNPCKHPS  Y1, Y0, Y0
-	VPERM2F128 $0x31, Y0, Y2, Y0
-	VMOVUPS    Y0, 32(BX)
-	ADDQ       $0x00000040, BX
-	ADDQ       $0x00000008, AX
-	JMP        vector1
 
 done2:
 	VZEROUPPER

@@ -20,13 +20,13 @@ TEXT ·minMaxAVX512F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
@@ -45,16 +45,16 @@ strand7:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near8:
+near10:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -69,7 +69,7 @@ near8:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+256, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -98,28 +98,28 @@ near8:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some11:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done12
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near13
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near13:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand14:
 	VMOVUPS.Z (DX), K1, Z0
 	VMOVUPS.Z (BX), K1, Z1
 	VMINPS    Z1, Z0, Z1
@@ -133,16 +133,16 @@ strand12:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand12
+	JNE       strand14
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some9
+	JMP       some11
 
-done10:
+done12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -159,9 +159,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide14
+	JNE       wide16
 	CMPQ      AX, $0x00000040
-	JLT       rest13
+	JLT       rest15
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -179,18 +179,18 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near17:
+near19:
 	VMOVUPS (DX), Z8
 	VMOVUPS 64(DX), Z9
 	VMOVUPS 128(DX), Z10
@@ -205,9 +205,9 @@ near17:
 	VPMAXSD Z11, Z7, Z7
 	ADDQ    $+256, DX
 	SUBQ    $0x00000040, AX
-	JMP     block15
+	JMP     block17
 
-blocks16:
+blocks18:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -233,21 +233,21 @@ blocks16:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest13
+	JMP       rest15
 
-wide14:
-block18:
+wide16:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks21
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near20
+	JEQ        near22
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near20:
+near22:
 	VMOVUPS   (DX), Z0
 	VMOVUPS   64(DX), Z1
 	VMOVUPS   128(DX), Z2
@@ -286,19 +286,19 @@ near20:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay23
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay23:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block20
 
-blocks19:
-rest13:
-some22:
+blocks21:
+rest15:
+some24:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done25
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -315,9 +315,9 @@ some22:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some22
+	JMP       some24
 
-done23:
+done25:
 	VZEROUPPER
 	RET
 
@@ -355,19 +355,19 @@ TEXT ·minMaxAVX512F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -377,10 +377,10 @@ block5:
 	PREFETCHT1 384(DX)(R12*1)
 	PREFETCHT1 448(DX)(R12*1)
 
-near8:
+near10:
 	XORQ R12, R12
 
-group9:
+group11:
 	VMOVUPD   (DX)(R12*8), Z0
 	VMOVUPD   64(DX)(R12*8), Z1
 	VMOVUPD   128(DX)(R12*8), Z2
@@ -419,35 +419,35 @@ group9:
 	VMOVUPD   Z11, 192(SI)(R12*8)
 	ADDQ      $0x00000020, R12
 	CMPQ      R12, $0x00000040
-	JNE       group9
+	JNE       group11
 	ADDQ      $+512, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some10:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done11
+	JLE        done13
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near12
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near12:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand13:
+strand15:
 	VMOVUPD.Z (DX), K1, Z0
 	VMOVUPD.Z (BX), K1, Z1
 	VMINPD    Z1, Z0, Z1
@@ -461,16 +461,16 @@ strand13:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R10
 	DECQ      R9
-	JNE       strand13
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some10
+	JMP       some12
 
-done11:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -486,12 +486,12 @@ steps3:
 	RET
 
 one1:
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -501,10 +501,10 @@ block15:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near17:
+near19:
 	XORQ DI, DI
 
-group18:
+group20:
 	VMOVUPD   (DX)(DI*8), Z0
 	VMOVUPD   64(DX)(DI*8), Z1
 	VMOVUPD   128(DX)(DI*8), Z2
@@ -543,21 +543,21 @@ group18:
 	VMOVUPD   Z11, 192(SI)(DI*8)
 	ADDQ      $0x00000020, DI
 	CMPQ      DI, $0x00000040
-	JNE       group18
+	JNE       group20
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay19
+	JEQ       stay21
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay19:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block17
 
-blocks16:
-some20:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done23
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -574,9 +574,9 @@ some20:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some20
+	JMP       some22
 
-done21:
+done23:
 	VZEROUPPER
 	RET
 
@@ -596,13 +596,13 @@ TEXT ·minMaxAVX512F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
@@ -621,14 +621,14 @@ strand7:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
+near10:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -643,7 +643,7 @@ near8:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -672,28 +672,28 @@ near8:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some11:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done12
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near13
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near13:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand14:
 	VCVTPH2PS.Z (DX), K1, Z0
 	VMOVUPS.Z   (BX), K1, Z1
 	VMINPS      Z1, Z0, Z1
@@ -707,16 +707,16 @@ strand12:
 	ADDQ        136(CX), DX
 	ADDQ        $0x00000004, R10
 	DECQ        R9
-	JNE         strand12
+	JNE         strand14
 	SUBQ        144(CX), DX
 	SUBQ        128(CX), DX
 	ADDQ        $+32, DX
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -733,9 +733,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide14
+	JNE       wide16
 	CMPQ      AX, $0x00000040
-	JLT       rest13
+	JLT       rest15
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -753,16 +753,16 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near19:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -777,9 +777,9 @@ near17:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, AX
-	JMP       block15
+	JMP       block17
 
-blocks16:
+blocks18:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -805,19 +805,19 @@ blocks16:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest13
+	JMP       rest15
 
-wide14:
-block18:
+wide16:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks21
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near20
+	JEQ        near22
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near20:
+near22:
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z1
 	VCVTPH2PS 64(DX), Z2
@@ -856,19 +856,19 @@ near20:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay23
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay23:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block20
 
-blocks19:
-rest13:
-some22:
+blocks21:
+rest15:
+some24:
 	TESTQ       AX, AX
-	JLE         done23
+	JLE         done25
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -885,9 +885,9 @@ some22:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some24
 
-done23:
+done25:
 	VZEROUPPER
 	RET
 
@@ -907,13 +907,13 @@ TEXT ·minMaxAVX512BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
@@ -932,14 +932,14 @@ strand7:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -958,7 +958,7 @@ near8:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -987,28 +987,28 @@ near8:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some11:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done12
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near13
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near13:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand14:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVUPS.Z   (BX), K1, Z1
@@ -1023,16 +1023,16 @@ strand12:
 	ADDQ        136(CX), DX
 	ADDQ        $0x00000004, R10
 	DECQ        R9
-	JNE         strand12
+	JNE         strand14
 	SUBQ        144(CX), DX
 	SUBQ        128(CX), DX
 	ADDQ        $+32, DX
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1049,9 +1049,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide14
+	JNE       wide16
 	CMPQ      AX, $0x00000040
-	JLT       rest13
+	JLT       rest15
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -1069,16 +1069,16 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near19:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -1097,9 +1097,9 @@ near17:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, AX
-	JMP       block15
+	JMP       block17
 
-blocks16:
+blocks18:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -1125,19 +1125,19 @@ blocks16:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest13
+	JMP       rest15
 
-wide14:
-block18:
+wide16:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks21
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near20
+	JEQ        near22
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near20:
+near22:
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VPMOVZXWD 32(DX), Z1
@@ -1180,19 +1180,19 @@ near20:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay23
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay23:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block20
 
-blocks19:
-rest13:
-some22:
+blocks21:
+rest15:
+some24:
 	TESTQ       AX, AX
-	JLE         done23
+	JLE         done25
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -1210,9 +1210,9 @@ some22:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some24
 
-done23:
+done25:
 	VZEROUPPER
 	RET
 
@@ -1232,28 +1232,28 @@ TEXT ·minMaxAVX2F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near8:
+near10:
 	XORQ R12, R12
 
-group9:
+group11:
 	VMOVUPS   (DX)(R12*4), Y0
 	VMOVUPS   32(DX)(R12*4), Y1
 	VMOVUPS   (BX)(R12*4), Y2
@@ -1274,32 +1274,32 @@ group9:
 	VMOVUPS   Y1, 32(SI)(R12*4)
 	ADDQ      $0x00000010, R12
 	CMPQ      R12, $0x00000040
-	JNE       group9
+	JNE       group11
 	ADDQ      $+256, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some10:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done11
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near12
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near12:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand13:
+strand15:
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1322,16 +1322,16 @@ strand13:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand13
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some10
+	JMP       some12
 
-done11:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1347,21 +1347,21 @@ steps3:
 	RET
 
 one1:
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near17:
+near19:
 	XORQ DI, DI
 
-group18:
+group20:
 	VMOVUPS   (DX)(DI*4), Y0
 	VMOVUPS   32(DX)(DI*4), Y1
 	VMOVUPS   (BX)(DI*4), Y2
@@ -1382,21 +1382,21 @@ group18:
 	VMOVUPS   Y1, 32(SI)(DI*4)
 	ADDQ      $0x00000010, DI
 	CMPQ      DI, $0x00000040
-	JNE       group18
+	JNE       group20
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay19
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay19:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block17
 
-blocks16:
-some20:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done23
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1419,9 +1419,9 @@ some20:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some20
+	JMP       some22
 
-done21:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1441,19 +1441,19 @@ TEXT ·minMaxAVX2F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -1463,10 +1463,10 @@ block5:
 	PREFETCHT1 384(DX)(R12*1)
 	PREFETCHT1 448(DX)(R12*1)
 
-near8:
+near10:
 	XORQ R12, R12
 
-group9:
+group11:
 	VMOVUPD   (DX)(R12*8), Y0
 	VMOVUPD   32(DX)(R12*8), Y1
 	VMOVUPD   (BX)(R12*8), Y2
@@ -1487,32 +1487,32 @@ group9:
 	VMOVUPD   Y1, 32(SI)(R12*8)
 	ADDQ      $0x00000008, R12
 	CMPQ      R12, $0x00000040
-	JNE       group9
+	JNE       group11
 	ADDQ      $+512, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some10:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done11
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near12
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near12:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand13:
+strand15:
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1535,16 +1535,16 @@ strand13:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R10
 	DECQ      R9
-	JNE       strand13
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some10
+	JMP       some12
 
-done11:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1560,12 +1560,12 @@ steps3:
 	RET
 
 one1:
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -1575,10 +1575,10 @@ block15:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near17:
+near19:
 	XORQ DI, DI
 
-group18:
+group20:
 	VMOVUPD   (DX)(DI*8), Y0
 	VMOVUPD   32(DX)(DI*8), Y1
 	VMOVUPD   (BX)(DI*8), Y2
@@ -1599,21 +1599,21 @@ group18:
 	VMOVUPD   Y1, 32(SI)(DI*8)
 	ADDQ      $0x00000008, DI
 	CMPQ      DI, $0x00000040
-	JNE       group18
+	JNE       group20
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay19
+	JEQ       stay21
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay19:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block17
 
-blocks16:
-some20:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done23
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1636,9 +1636,9 @@ some20:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some20
+	JMP       some22
 
-done21:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1658,26 +1658,26 @@ TEXT ·minMaxAVX2F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
+near10:
 	XORQ R12, R12
 
-group9:
+group11:
 	VCVTPH2PS (DX)(R12*2), Y0
 	VCVTPH2PS 16(DX)(R12*2), Y1
 	VMOVUPS   (BX)(R12*4), Y2
@@ -1698,32 +1698,32 @@ group9:
 	VMOVUPS   Y1, 32(SI)(R12*4)
 	ADDQ      $0x00000010, R12
 	CMPQ      R12, $0x00000040
-	JNE       group9
+	JNE       group11
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some10:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done11
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near12
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near12:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand13:
+strand15:
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1746,16 +1746,16 @@ strand13:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand13
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some10
+	JMP       some12
 
-done11:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1771,19 +1771,19 @@ steps3:
 	RET
 
 one1:
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near19:
 	XORQ DI, DI
 
-group18:
+group20:
 	VCVTPH2PS (DX)(DI*2), Y0
 	VCVTPH2PS 16(DX)(DI*2), Y1
 	VMOVUPS   (BX)(DI*4), Y2
@@ -1804,21 +1804,21 @@ group18:
 	VMOVUPS   Y1, 32(SI)(DI*4)
 	ADDQ      $0x00000010, DI
 	CMPQ      DI, $0x00000040
-	JNE       group18
+	JNE       group20
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay19
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay19:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block17
 
-blocks16:
-some20:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done23
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1841,9 +1841,9 @@ some20:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some20
+	JMP       some22
 
-done21:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1863,26 +1863,26 @@ TEXT ·minMaxAVX2BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
+near10:
 	XORQ R12, R12
 
-group9:
+group11:
 	VPMOVZXWD (DX)(R12*2), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX)(R12*2), Y1
@@ -1905,32 +1905,32 @@ group9:
 	VMOVUPS   Y1, 32(SI)(R12*4)
 	ADDQ      $0x00000010, R12
 	CMPQ      R12, $0x00000040
-	JNE       group9
+	JNE       group11
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some10:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done11
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near12
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near12:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand13:
+strand15:
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -1955,16 +1955,16 @@ strand13:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand13
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some10
+	JMP       some12
 
-done11:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1980,19 +1980,19 @@ steps3:
 	RET
 
 one1:
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near19:
 	XORQ DI, DI
 
-group18:
+group20:
 	VPMOVZXWD (DX)(DI*2), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX)(DI*2), Y1
@@ -2015,21 +2015,21 @@ group18:
 	VMOVUPS   Y1, 32(SI)(DI*4)
 	ADDQ      $0x00000010, DI
 	CMPQ      DI, $0x00000040
-	JNE       group18
+	JNE       group20
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay19
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay19:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block17
 
-blocks16:
-some20:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done23
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -2054,8 +2054,8 @@ some20:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some20
+	JMP       some22
 
-done21:
+done23:
 	VZEROUPPER
 	RET

@@ -25,103 +25,50 @@ TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z5
-	VMOVUPS.Z    (DX), K1, Z6
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z4, Z6, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z4, Z7, Z7
-	VMULPS  Z7, Z6, Z4
-
-divided10:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z5, Z4, Z4
-	VMINPS        Z3, Z4, Z4
-	VMAXPS        Z2, Z4, Z4
-	VCVTPS2DQ     Z4, Z4
-	VPMOVDB       Z4, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*1), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z4
-	VBROADCASTSS 2048(R10), Z4
-	VBROADCASTSS 2560(R10), Z5
-	VBROADCASTSS 3072(R10), Z6
-	VBROADCASTSS 3584(R10), Z7
-	VPBROADCASTD 4096(R10), Z8
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z4
+	VBROADCASTSS 2048(R11), Z4
+	VBROADCASTSS 2560(R11), Z5
+	VBROADCASTSS 3072(R11), Z6
+	VBROADCASTSS 3584(R11), Z7
+	VPBROADCASTD 4096(R11), Z8
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near16:
+near11:
 	VMOVUPS     (DX), Z9
 	VMOVUPS     64(DX), Z10
 	VMOVUPS     128(DX), Z11
@@ -154,64 +101,64 @@ near16:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around12
 	VMOVDQU64   Z9, (BX)
-	JMP         stored18
+	JMP         stored13
 
-around17:
+around12:
 	VMOVNTDQ Z9, (BX)
 
-stored18:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z5
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near23:
+near18:
 	VMOVUPS (DX), Z6
 	VMOVUPS 64(DX), Z7
 	VMOVUPS 128(DX), Z8
 	VMOVUPS 192(DX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal19
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
-	JMP     divided25
+	JMP     divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z10
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z6, Z6
@@ -225,7 +172,7 @@ reciprocal24:
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z9, Z9
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -257,59 +204,60 @@ divided25:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z6, (BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z6, (BX)
 
-stored27:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS 1024(R9), Z5
+strand26:
+	VBROADCASTSS (R10), Z4
+	VBROADCASTSS 1024(R10), Z5
 	VMOVUPS.Z    (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z4, Z7, Z7
 	VMULPS  Z7, Z6, Z4
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -321,9 +269,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -331,9 +279,18 @@ divided33:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -364,25 +321,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -393,7 +350,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -409,18 +366,18 @@ row:
 	VPSRLD       $0x10, Z16, Z17
 	VPORD        Z17, Z16, Z16
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
+near34:
 	VMOVUPS     (DX), Z17
 	VMOVUPS     64(DX), Z18
 	VMOVUPS     128(DX), Z19
@@ -453,64 +410,64 @@ near38:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around39
+	JNE         around35
 	VMOVDQU64   Z17, (BX)
-	JMP         stored40
+	JMP         stored36
 
-around39:
+around35:
 	VMOVNTDQ Z17, (BX)
 
-stored40:
+stored36:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded45:
+loaded41:
 	VMOVUPS (DX), Z12
 	VMOVUPS 64(DX), Z13
 	VMOVUPS 128(DX), Z14
 	VMOVUPS 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal42
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
-	JMP     divided47
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z2, Z16, Z16
 	VMULPS  Z16, Z12, Z12
@@ -524,7 +481,7 @@ reciprocal46:
 	VDIVPS  Z5, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -556,50 +513,50 @@ divided47:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z12, (BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z12, (BX)
 
-stored49:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded53:
+loaded49:
 	VMOVUPS.Z (DX), K1, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal54
+	JNE       reciprocal50
 	VDIVPS    Z2, Z12, Z12
-	JMP       divided55
+	JMP       divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z13
 	VDIVPS  Z2, Z13, Z13
 	VMULPS  Z13, Z12, Z12
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -612,9 +569,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -704,103 +661,50 @@ TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VMOVUPS.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVDW       Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 2048(R11), Z3
+	VBROADCASTSS 2560(R11), Z4
+	VBROADCASTSS 3072(R11), Z5
+	VBROADCASTSS 3584(R11), Z6
+	VPBROADCASTD 4096(R11), Z7
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near16:
+near11:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -842,66 +746,66 @@ near16:
 	VMOVDQA64     Z9, Z7
 	VPERMT2W      Z10, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z7, 64(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z7, 64(BX)
 
-stored18:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z4
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near23:
+near18:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z6
 	VMOVUPS 128(DX), Z7
 	VMOVUPS 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal19
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
-	JMP     divided25
+	JMP     divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z5, Z5
@@ -915,7 +819,7 @@ reciprocal24:
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -945,61 +849,62 @@ divided25:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored27:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
+strand26:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z3, Z6, Z6
 	VMULPS  Z6, Z5, Z3
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -1011,9 +916,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1021,9 +926,18 @@ divided33:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1054,25 +968,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -1083,7 +997,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -1099,18 +1013,18 @@ row:
 	VPSRLD       $0x10, Z15, Z16
 	VPORD        Z16, Z15, Z15
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
+near34:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z16
 	VMOVUPS       128(DX), Z17
@@ -1152,66 +1066,66 @@ near38:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored40:
+stored36:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded45:
+loaded41:
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal42
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
-	JMP     divided47
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z1, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -1225,7 +1139,7 @@ reciprocal46:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -1255,52 +1169,52 @@ divided47:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored49:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded53:
+loaded49:
 	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal54
+	JNE       reciprocal50
 	VDIVPS    Z1, Z11, Z11
-	JMP       divided55
+	JMP       divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z1, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -1313,9 +1227,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1384,106 +1298,50 @@ TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VMOVUPS.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near16:
+near11:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -1530,70 +1388,70 @@ near16:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored18:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near23:
+near18:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal19
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided25
+	JMP     divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1607,7 +1465,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1642,65 +1500,66 @@ divided25:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -1715,9 +1574,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1725,9 +1584,18 @@ divided33:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1758,25 +1626,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1787,7 +1655,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1803,18 +1671,18 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
+near34:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -1861,70 +1729,70 @@ near38:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored40:
+stored36:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal42
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided47
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1938,7 +1806,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1973,56 +1841,56 @@ divided47:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored49:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal54
+	JNE       reciprocal50
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided55
+	JMP       divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -2038,9 +1906,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2111,46 +1979,154 @@ TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided12:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y9
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z9, Z4
+	VCVTPD2DQ     Z6, Y9
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VPMOVDB       Z4, X4
+	VPMOVDB       Z5, X5
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     X4, (BX)
+	VMOVDQU64     X5, 16(BX)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some15:
+	TESTQ      AX, AX
+	JLE        done16
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near17
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near17:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand18:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal9
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
+	JMP          divided20
 
-reciprocal9:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided10:
+divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -2164,167 +2140,7 @@ divided10:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+8, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z7
-	VMOVUPD 192(DX), Z8
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z7, Z7
-	VDIVPD  Z2, Z8, Z8
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z7, Z7
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z8, Z8
-
-divided17:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z7, Z7, K3
-	VCMPPD        $0x07, Z8, Z8, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z7, Z7
-	VADDPD        Z3, Z8, Z8
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z7, Z7
-	VMINPD        Z1, Z8, Z8
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z7, Z7
-	VMAXPD        Z0, Z8, Z8
-	VCVTPD2DQ     Z4, Y6
-	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z6, Z4
-	VCVTPD2DQ     Z7, Y6
-	VCVTPD2DQ     Z8, Y5
-	VINSERTI64X4  $0x01, Y5, Z6, Z5
-	VPMOVDB       Z4, X4
-	VPMOVDB       Z5, X5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     X4, (BX)
-	VMOVDQU64     X5, 16(BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided25:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VPMOVDB       Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
+	JNE           strand18
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2332,9 +2148,18 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some20
+	JMP           some15
 
-done21:
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2365,47 +2190,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -2419,7 +2244,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -2449,52 +2274,52 @@ divided33:
 	VPMOVDB       Z10, X10
 	VPMOVDB       Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around30
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored35
+	JMP           stored31
 
-around34:
+around30:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -2507,9 +2332,9 @@ divided41:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some36
+	JMP           some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2555,46 +2380,152 @@ TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z3
+	VBROADCASTSD 1024(R11), Z4
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD (DX), Z5
+	VMOVUPD 64(DX), Z6
+	VMOVUPD 128(DX), Z7
+	VMOVUPD 192(DX), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Z3, Z5, Z5
+	VDIVPD  Z3, Z6, Z6
+	VDIVPD  Z3, Z7, Z7
+	VDIVPD  Z3, Z8, Z8
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z7, Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z8, Z8
+
+divided12:
+	VCMPPD        $0x07, Z5, Z5, K1
+	VCMPPD        $0x07, Z6, Z6, K2
+	VCMPPD        $0x07, Z7, Z7, K3
+	VCMPPD        $0x07, Z8, Z8, K4
+	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
+	VADDPD        Z4, Z5, Z5
+	VADDPD        Z4, Z6, Z6
+	VADDPD        Z4, Z7, Z7
+	VADDPD        Z4, Z8, Z8
+	VMINPD        Z2, Z5, Z5
+	VMINPD        Z2, Z6, Z6
+	VMINPD        Z2, Z7, Z7
+	VMINPD        Z2, Z8, Z8
+	VMAXPD        Z1, Z5, Z5
+	VMAXPD        Z1, Z6, Z6
+	VMAXPD        Z1, Z7, Z7
+	VMAXPD        Z1, Z8, Z8
+	VCVTPD2DQ     Z5, Y10
+	VCVTPD2DQ     Z6, Y5
+	VINSERTI64X4  $0x01, Y5, Z10, Z5
+	VCVTPD2DQ     Z7, Y10
+	VCVTPD2DQ     Z8, Y6
+	VINSERTI64X4  $0x01, Y6, Z10, Z6
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     Z5, (BX)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ Z5, (BX)
+
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some15:
+	TESTQ      AX, AX
+	JLE        done16
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near17
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near17:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand18:
 	VBROADCASTSD (R10), Z3
 	VBROADCASTSD 1024(R10), Z4
 	VMOVUPD.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal9
+	JNE          reciprocal19
 	VDIVPD       Z3, Z5, Z3
-	JMP          divided10
+	JMP          divided20
 
-reciprocal9:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD  Z3, Z6, Z6
 	VMULPD  Z6, Z5, Z3
 
-divided10:
+divided20:
 	VCMPPD        $0x07, Z3, Z3, K2
 	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
 	VADDPD        Z4, Z3, Z3
@@ -2608,165 +2539,7 @@ divided10:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z3
-	VBROADCASTSD 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z5
-	VMOVUPD 64(DX), Z6
-	VMOVUPD 128(DX), Z8
-	VMOVUPD 192(DX), Z9
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z3, Z5, Z5
-	VDIVPD  Z3, Z6, Z6
-	VDIVPD  Z3, Z8, Z8
-	VDIVPD  Z3, Z9, Z9
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z8, Z8
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z9, Z9
-
-divided17:
-	VCMPPD        $0x07, Z5, Z5, K1
-	VCMPPD        $0x07, Z6, Z6, K2
-	VCMPPD        $0x07, Z8, Z8, K3
-	VCMPPD        $0x07, Z9, Z9, K4
-	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
-	VADDPD        Z4, Z5, Z5
-	VADDPD        Z4, Z6, Z6
-	VADDPD        Z4, Z8, Z8
-	VADDPD        Z4, Z9, Z9
-	VMINPD        Z2, Z5, Z5
-	VMINPD        Z2, Z6, Z6
-	VMINPD        Z2, Z8, Z8
-	VMINPD        Z2, Z9, Z9
-	VMAXPD        Z1, Z5, Z5
-	VMAXPD        Z1, Z6, Z6
-	VMAXPD        Z1, Z8, Z8
-	VMAXPD        Z1, Z9, Z9
-	VCVTPD2DQ     Z5, Y7
-	VCVTPD2DQ     Z6, Y5
-	VINSERTI64X4  $0x01, Y5, Z7, Z5
-	VCVTPD2DQ     Z8, Y7
-	VCVTPD2DQ     Z9, Y6
-	VINSERTI64X4  $0x01, Y6, Z7, Z6
-	VMOVDQA64     Z5, Z5
-	VPERMT2W      Z6, Z0, Z5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     Z5, (BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ Z5, (BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z3
-	VBROADCASTSD 1024(R9), Z4
-	VMOVUPD.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z3, Z5, Z3
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
-	VDIVPD  Z3, Z6, Z6
-	VMULPD  Z6, Z5, Z3
-
-divided25:
-	VCMPPD        $0x07, Z3, Z3, K2
-	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
-	VADDPD        Z4, Z3, Z3
-	VMINPD        Z2, Z3, Z3
-	VMAXPD        Z1, Z3, Z3
-	VCVTPD2DQ     Z3, Y3
-	VPMOVDW       Y3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
+	JNE           strand18
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2774,9 +2547,18 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000008, AX
-	JMP           some20
+	JMP           some15
 
-done21:
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2807,47 +2589,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (SI), Z1
 	VMOVUPD 64(SI), Z2
 	VMOVUPD 128(SI), Z3
 	VMOVUPD 192(SI), Z4
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (DI), Z5
 	VMOVUPD 64(DI), Z6
 	VMOVUPD 128(DI), Z7
 	VMOVUPD 192(DI), Z8
 
-loaded31:
+loaded27:
 	VMOVUPD (DX), Z11
 	VMOVUPD 64(DX), Z12
 	VMOVUPD 128(DX), Z13
 	VMOVUPD 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
 	VDIVPD  Z4, Z14, Z14
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
 	VDIVPD  Z1, Z15, Z15
 	VMULPD  Z15, Z11, Z11
@@ -2861,7 +2643,7 @@ reciprocal32:
 	VDIVPD  Z4, Z15, Z15
 	VMULPD  Z15, Z14, Z14
 
-divided33:
+divided29:
 	VCMPPD        $0x07, Z11, Z11, K1
 	VCMPPD        $0x07, Z12, Z12, K2
 	VCMPPD        $0x07, Z13, Z13, K3
@@ -2891,50 +2673,50 @@ divided33:
 	VMOVDQA64     Z11, Z11
 	VPERMT2W      Z12, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around30
 	VMOVDQU64     Z11, (BX)
-	JMP           stored35
+	JMP           stored31
 
-around34:
+around30:
 	VMOVNTDQ Z11, (BX)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (SI), K1, Z1
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (DI), K1, Z5
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z1, Z11, Z11
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z12
 	VDIVPD  Z1, Z12, Z12
 	VMULPD  Z12, Z11, Z11
 
-divided41:
+divided37:
 	VCMPPD        $0x07, Z11, Z11, K2
 	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
 	VADDPD        Z5, Z11, Z11
@@ -2947,9 +2729,9 @@ divided41:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some36
+	JMP           some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2984,46 +2766,152 @@ TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided12:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y9
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z9, Z4
+	VCVTPD2DQ     Z6, Y9
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     Z4, (BX)
+	VMOVDQU64     Z5, 64(BX)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some15:
+	TESTQ      AX, AX
+	JLE        done16
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near17
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near17:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand18:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal9
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
+	JMP          divided20
 
-reciprocal9:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided10:
+divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -3037,165 +2925,7 @@ divided10:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z7
-	VMOVUPD 192(DX), Z8
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z7, Z7
-	VDIVPD  Z2, Z8, Z8
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z7, Z7
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z8, Z8
-
-divided17:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z7, Z7, K3
-	VCMPPD        $0x07, Z8, Z8, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z7, Z7
-	VADDPD        Z3, Z8, Z8
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z7, Z7
-	VMINPD        Z1, Z8, Z8
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z7, Z7
-	VMAXPD        Z0, Z8, Z8
-	VCVTPD2DQ     Z4, Y6
-	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z6, Z4
-	VCVTPD2DQ     Z7, Y6
-	VCVTPD2DQ     Z8, Y5
-	VINSERTI64X4  $0x01, Y5, Z6, Z5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     Z4, (BX)
-	VMOVDQU64     Z5, 64(BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ Z4, (BX)
-	VMOVNTDQ Z5, 64(BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided25:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VMOVDQU32     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
+	JNE           strand18
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3203,9 +2933,18 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000008, AX
-	JMP           some20
+	JMP           some15
 
-done21:
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3236,47 +2975,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -3290,7 +3029,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -3318,52 +3057,52 @@ divided33:
 	VCVTPD2DQ     Z13, Y11
 	VINSERTI64X4  $0x01, Y11, Z15, Z11
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around30
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored35
+	JMP           stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -3376,9 +3115,9 @@ divided41:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some36
+	JMP           some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3415,101 +3154,48 @@ TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z5
-	VCVTPH2PS.Z  (DX), K1, Z6
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z4, Z6, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z4, Z7, Z7
-	VMULPS  Z7, Z6, Z4
-
-divided10:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z5, Z4, Z4
-	VMINPS        Z3, Z4, Z4
-	VMAXPS        Z2, Z4, Z4
-	VCVTPS2DQ     Z4, Z4
-	VPMOVDB       Z4, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*1), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z4
-	VBROADCASTSS 2048(R10), Z4
-	VBROADCASTSS 2560(R10), Z5
-	VBROADCASTSS 3072(R10), Z6
-	VBROADCASTSS 3584(R10), Z7
-	VPBROADCASTD 4096(R10), Z8
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z4
+	VBROADCASTSS 2048(R11), Z4
+	VBROADCASTSS 2560(R11), Z5
+	VBROADCASTSS 3072(R11), Z6
+	VBROADCASTSS 3584(R11), Z7
+	VPBROADCASTD 4096(R11), Z8
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
@@ -3542,62 +3228,62 @@ near16:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around12
 	VMOVDQU64   Z9, (BX)
-	JMP         stored18
+	JMP         stored13
 
-around17:
+around12:
 	VMOVNTDQ Z9, (BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z5
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z7
 	VCVTPH2PS 64(DX), Z8
 	VCVTPH2PS 96(DX), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z10
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z6, Z6
@@ -3611,7 +3297,7 @@ reciprocal24:
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z9, Z9
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -3643,59 +3329,60 @@ divided25:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z6, (BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z6, (BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS 1024(R9), Z5
+strand26:
+	VBROADCASTSS (R10), Z4
+	VBROADCASTSS 1024(R10), Z5
 	VCVTPH2PS.Z  (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z4, Z7, Z7
 	VMULPS  Z7, Z6, Z4
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -3707,9 +3394,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3717,9 +3404,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3750,25 +3446,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -3779,7 +3475,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -3795,16 +3491,16 @@ row:
 	VPSRLD       $0x10, Z16, Z17
 	VPORD        Z17, Z16, Z16
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -3837,62 +3533,62 @@ near38:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around39
+	JNE         around35
 	VMOVDQU64   Z17, (BX)
-	JMP         stored40
+	JMP         stored36
 
-around39:
+around35:
 	VMOVNTDQ Z17, (BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded45:
+loaded41:
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z2, Z16, Z16
 	VMULPS  Z16, Z12, Z12
@@ -3906,7 +3602,7 @@ reciprocal46:
 	VDIVPS  Z5, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -3938,50 +3634,50 @@ divided47:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z12, (BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z12, (BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded53:
+loaded49:
 	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z2, Z12, Z12
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z13
 	VDIVPS  Z2, Z13, Z13
 	VMULPS  Z13, Z12, Z12
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -3994,9 +3690,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4032,101 +3728,48 @@ TEXT ·quantizeAVX512F16I16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VCVTPH2PS.Z  (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVDW       Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 2048(R11), Z3
+	VBROADCASTSS 2560(R11), Z4
+	VBROADCASTSS 3072(R11), Z5
+	VBROADCASTSS 3584(R11), Z6
+	VPBROADCASTD 4096(R11), Z7
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VCVTPH2PS     (DX), Z7
 	VCVTPH2PS     32(DX), Z9
 	VCVTPH2PS     64(DX), Z10
@@ -4168,64 +3811,64 @@ near16:
 	VMOVDQA64     Z9, Z7
 	VPERMT2W      Z10, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z7, 64(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z7, 64(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z4
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z3, Z5, Z5
 	VDIVPS    Z3, Z6, Z6
 	VDIVPS    Z3, Z7, Z7
 	VDIVPS    Z3, Z8, Z8
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z5, Z5
@@ -4239,7 +3882,7 @@ reciprocal24:
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4269,61 +3912,62 @@ divided25:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
+strand26:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
 	VCVTPH2PS.Z  (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z3, Z6, Z6
 	VMULPS  Z6, Z5, Z3
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -4335,9 +3979,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4345,9 +3989,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4378,25 +4031,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -4407,7 +4060,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -4423,16 +4076,16 @@ row:
 	VPSRLD       $0x10, Z15, Z16
 	VPORD        Z16, Z15, Z15
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VCVTPH2PS     (DX), Z15
 	VCVTPH2PS     32(DX), Z16
 	VCVTPH2PS     64(DX), Z17
@@ -4474,64 +4127,64 @@ near38:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded45:
+loaded41:
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z1, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -4545,7 +4198,7 @@ reciprocal46:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -4575,52 +4228,52 @@ divided47:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded53:
+loaded49:
 	VCVTPH2PS.Z (DX), K1, Z11
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z1, Z11, Z11
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z1, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -4633,9 +4286,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4670,104 +4323,48 @@ TEXT ·quantizeAVX512F16I32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -4814,68 +4411,68 @@ near16:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -4889,7 +4486,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -4924,65 +4521,66 @@ divided25:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -4997,9 +4595,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5007,9 +4605,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5040,25 +4647,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5069,7 +4676,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5085,16 +4692,16 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -5141,68 +4748,68 @@ near38:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -5216,7 +4823,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5251,56 +4858,56 @@ divided47:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -5316,9 +4923,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5358,102 +4965,48 @@ TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z7
-	VBROADCASTSS 1024(R10), Z8
-	VPMOVZXWD.Z  (DX), K1, Z9
-	VPSLLD       $0x10, Z9, Z9
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z7, Z9, Z7
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z7, Z10, Z10
-	VMULPS  Z10, Z9, Z7
-
-divided10:
-	VCMPPS        $0x07, Z7, Z7, K2
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VADDPS        Z8, Z7, Z7
-	VMINPS        Z6, Z7, Z7
-	VMAXPS        Z5, Z7, Z7
-	VCVTPS2DQ     Z7, Z7
-	VPMOVDB       Z7, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*1), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z7
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z7
-	VBROADCASTSS 2560(R10), Z8
-	VBROADCASTSS 3072(R10), Z9
-	VBROADCASTSS 3584(R10), Z10
-	VPBROADCASTD 4096(R10), Z11
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z7
+	VBROADCASTSS 2560(R11), Z8
+	VBROADCASTSS 3072(R11), Z9
+	VBROADCASTSS 3584(R11), Z10
+	VPBROADCASTD 4096(R11), Z11
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VMOVDQU32   (DX), Z13
 	VPSLLD      $0x10, Z13, Z12
 	VPANDD      Z0, Z13, Z13
@@ -5490,49 +5043,49 @@ near16:
 	VPERMQ      Z12, Z3, Z12
 	VPADDB      Z11, Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around12
 	VMOVDQU64   Z12, (BX)
-	JMP         stored18
+	JMP         stored13
 
-around17:
+around12:
 	VMOVNTDQ Z12, (BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z7
-	VBROADCASTSS 1024(R10), Z8
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z8
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -5542,14 +5095,14 @@ near23:
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
 	VDIVPS    Z7, Z12, Z12
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z13
 	VDIVPS  Z7, Z13, Z13
 	VMULPS  Z13, Z9, Z9
@@ -5563,7 +5116,7 @@ reciprocal24:
 	VDIVPS  Z7, Z13, Z13
 	VMULPS  Z13, Z12, Z12
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -5595,60 +5148,61 @@ divided25:
 	VPACKUSWB     Z10, Z9, Z9
 	VPERMD        Z9, Z4, Z9
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z9, (BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z9, (BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z7
-	VBROADCASTSS 1024(R9), Z8
+strand26:
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS 1024(R10), Z8
 	VPMOVZXWD.Z  (DX), K1, Z9
 	VPSLLD       $0x10, Z9, Z9
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z7, Z9, Z7
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z10
 	VDIVPS  Z7, Z10, Z10
 	VMULPS  Z10, Z9, Z7
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
@@ -5660,9 +5214,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5670,9 +5224,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5703,25 +5266,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -5732,7 +5295,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
@@ -5748,16 +5311,16 @@ row:
 	VPSRLD       $0x10, Z16, Z17
 	VPORD        Z17, Z16, Z16
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VPMOVZXWD   (DX), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   32(DX), Z18
@@ -5794,49 +5357,49 @@ near38:
 	VPERMD      Z17, Z4, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around39
+	JNE         around35
 	VMOVDQU64   Z17, (BX)
-	JMP         stored40
+	JMP         stored36
 
-around39:
+around35:
 	VMOVNTDQ Z17, (BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z5
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded45:
+loaded41:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -5846,14 +5409,14 @@ loaded45:
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z0, Z12, Z12
 	VDIVPS    Z1, Z13, Z13
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z12, Z12
@@ -5867,7 +5430,7 @@ reciprocal46:
 	VDIVPS  Z5, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -5899,51 +5462,51 @@ divided47:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z12, (BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z12, (BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded53:
+loaded49:
 	VPMOVZXWD.Z (DX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z0, Z12, Z12
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z13
 	VDIVPS  Z0, Z13, Z13
 	VMULPS  Z13, Z12, Z12
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -5956,9 +5519,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6056,102 +5619,48 @@ TEXT ·quantizeAVX512BF16I16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VPMOVZXWD.Z  (DX), K1, Z5
-	VPSLLD       $0x10, Z5, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVDW       Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 2048(R11), Z3
+	VBROADCASTSS 2560(R11), Z4
+	VBROADCASTSS 3072(R11), Z5
+	VBROADCASTSS 3584(R11), Z6
+	VPBROADCASTD 4096(R11), Z7
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VPMOVZXWD     (DX), Z7
 	VPSLLD        $0x10, Z7, Z7
 	VPMOVZXWD     32(DX), Z9
@@ -6197,51 +5706,51 @@ near16:
 	VMOVDQA64     Z9, Z7
 	VPERMT2W      Z10, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z7, 64(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z7, 64(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z4
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -6251,14 +5760,14 @@ near23:
 	VPMOVZXWD 96(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z3, Z5, Z5
 	VDIVPS    Z3, Z6, Z6
 	VDIVPS    Z3, Z7, Z7
 	VDIVPS    Z3, Z8, Z8
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z5, Z5
@@ -6272,7 +5781,7 @@ reciprocal24:
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -6302,62 +5811,63 @@ divided25:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
+strand26:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
 	VPMOVZXWD.Z  (DX), K1, Z5
 	VPSLLD       $0x10, Z5, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z3, Z6, Z6
 	VMULPS  Z6, Z5, Z3
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -6369,9 +5879,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6379,9 +5889,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6412,25 +5931,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -6441,7 +5960,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -6457,16 +5976,16 @@ row:
 	VPSRLD       $0x10, Z15, Z16
 	VPORD        Z16, Z15, Z15
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VPMOVZXWD     (DX), Z15
 	VPSLLD        $0x10, Z15, Z15
 	VPMOVZXWD     32(DX), Z16
@@ -6512,51 +6031,51 @@ near38:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded45:
+loaded41:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -6566,14 +6085,14 @@ loaded45:
 	VPMOVZXWD 96(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z1, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -6587,7 +6106,7 @@ reciprocal46:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -6617,53 +6136,53 @@ divided47:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded53:
+loaded49:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z1, Z11, Z11
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z1, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -6676,9 +6195,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6713,105 +6232,48 @@ TEXT ·quantizeAVX512BF16I32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VPMOVZXWD.Z  (DX), K1, Z4
-	VPSLLD       $0x10, Z4, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VPMOVZXWD     (DX), Z6
 	VPSLLD        $0x10, Z6, Z6
 	VPMOVZXWD     32(DX), Z8
@@ -6862,55 +6324,55 @@ near16:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -6920,14 +6382,14 @@ near23:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -6941,7 +6403,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -6976,66 +6438,67 @@ divided25:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -7050,9 +6513,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -7060,9 +6523,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7093,25 +6565,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -7122,7 +6594,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -7138,16 +6610,16 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VPMOVZXWD     (DX), Z14
 	VPSLLD        $0x10, Z14, Z14
 	VPMOVZXWD     32(DX), Z15
@@ -7198,55 +6670,55 @@ near38:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -7256,14 +6728,14 @@ loaded45:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -7277,7 +6749,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -7312,57 +6784,57 @@ divided47:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -7378,9 +6850,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7415,102 +6887,50 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VMOVUPS.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VMOVUPS       Z2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near16:
+near11:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -7544,70 +6964,70 @@ near16:
 	VADDPS        Z7, Z8, Z8
 	VADDPS        Z7, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z6, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z6, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored18:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near23:
+near18:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal19
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided25
+	JMP     divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -7621,7 +7041,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -7643,65 +7063,66 @@ divided25:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored27:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -7712,9 +7133,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -7722,9 +7143,18 @@ divided33:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7755,25 +7185,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -7784,7 +7214,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -7800,18 +7230,18 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
+near34:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -7845,70 +7275,70 @@ near38:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored40:
+stored36:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal42
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided47
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -7922,7 +7352,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -7944,56 +7374,56 @@ divided47:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored49:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal54
+	JNE       reciprocal50
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided55
+	JMP       divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -8005,9 +7435,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8042,107 +7472,55 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided10:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VMOVUPD       Z2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*8), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near15:
+near10:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal11
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided17
+	JMP     divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -8156,7 +7534,7 @@ reciprocal16:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -8178,65 +7556,66 @@ divided17:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around18
+	JNE           around13
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored19
+	JMP           stored14
 
-around18:
+around13:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored19:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
+	SUBQ $0x00000020, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done16
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near17
+	PREFETCHT1 (DX)(R9*1)
 
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near17:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
+strand18:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided25:
+divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -8247,9 +7626,9 @@ divided25:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand18
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -8257,9 +7636,18 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some20
+	JMP           some15
 
-done21:
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8290,47 +7678,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -8344,7 +7732,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -8366,56 +7754,56 @@ divided33:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around30
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored35
+	JMP           stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -8427,9 +7815,9 @@ divided41:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some36
+	JMP           some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8464,101 +7852,48 @@ TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2PH     $0x00, Z2, Y2
-	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -8596,68 +7931,68 @@ near16:
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y6, 32(BX)
 	VMOVDQU64     Y8, 64(BX)
 	VMOVDQU64     Y9, 96(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y6, 32(BX)
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -8671,7 +8006,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -8697,65 +8032,66 @@ divided25:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -8767,9 +8103,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -8777,9 +8113,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8810,25 +8155,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -8839,7 +8184,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -8855,16 +8200,16 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -8902,68 +8247,68 @@ near38:
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Y17, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Y17, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -8977,7 +8322,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -9003,56 +8348,56 @@ divided47:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -9065,9 +8410,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9092,11 +8437,11 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_10000<>+0(SB), Z0
-	VMOVDQU64    all32_7fff<>+0(SB), Z1
-	VMOVDQU64    all32_8000<>+0(SB), Z2
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z4
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64    all32_10000<>+0(SB), Z1
+	VMOVDQU64    all32_7fff<>+0(SB), Z2
+	VMOVDQU64    all32_8000<>+0(SB), Z3
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z4
 	VMOVDQU64    odd16split<>+0(SB), Z5
 	VMOVDQU64    odd16<>+0(SB), Z6
 	MOVQ         88(CX), R8
@@ -9109,114 +8454,54 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
-	VPMOVZXWD.Z  (DX), K1, Z10
-	VPSLLD       $0x10, Z10, Z10
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z8, Z10, Z8
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z8, Z11, Z11
-	VMULPS  Z11, Z10, Z8
-
-divided10:
-	VCMPPS        $0x07, Z8, Z8, K2
-	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
-	VADDPS        Z9, Z8, Z8
-	VMINPS        Z7, Z8, Z8
-	VMAXPS        Z6, Z8, Z8
-	VPTESTMD      Z0, Z8, K2
-	VPADDD        Z1, Z8, Z9
-	VPADDD        Z2, Z8, K2, Z9
-	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z3, K2, Z9
-	VPSRLD        $0x10, Z9, Z8
-	VPMOVDW       Z8, Y8
-	VMOVDQU16     Y8, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z13
-	VBROADCASTSS 2048(R10), Z8
-	VBROADCASTSS 2560(R10), Z9
-	VBROADCASTSS 3072(R10), Z10
-	VBROADCASTSS 3584(R10), Z11
-	VPBROADCASTD 4096(R10), Z12
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 1024(R11), Z13
+	VBROADCASTSS 2048(R11), Z8
+	VBROADCASTSS 2560(R11), Z9
+	VBROADCASTSS 3072(R11), Z10
+	VBROADCASTSS 3584(R11), Z11
+	VPBROADCASTD 4096(R11), Z12
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z12
-	VPANDD        Z4, Z14, Z14
+	VPANDD        Z0, Z14, Z14
 	VMOVDQU32     64(DX), Z16
 	VPSLLD        $0x10, Z16, Z15
-	VPANDD        Z4, Z16, Z16
+	VPANDD        Z0, Z16, Z16
 	VMINPS        Z12, Z9, Z12
 	VMAXPS        Z12, Z8, Z12
 	VMULPS        Z11, Z12, Z17
@@ -9245,91 +8530,91 @@ near16:
 	VADDPS        Z13, Z12, Z12
 	VADDPS        Z13, Z14, Z14
 	VADDPS        Z13, Z15, Z15
-	VPTESTMD      Z0, Z16, K1
-	VPADDD        Z1, Z16, Z17
-	VPADDD        Z2, Z16, K1, Z17
-	VPTESTMD      Z0, Z12, K1
-	VPADDD        Z1, Z12, Z18
-	VPADDD        Z2, Z12, K1, Z18
-	VPTESTMD      Z0, Z14, K1
-	VPADDD        Z1, Z14, Z19
-	VPADDD        Z2, Z14, K1, Z19
-	VPTESTMD      Z0, Z15, K1
-	VPADDD        Z1, Z15, Z20
-	VPADDD        Z2, Z15, K1, Z20
+	VPTESTMD      Z1, Z16, K1
+	VPADDD        Z2, Z16, Z17
+	VPADDD        Z3, Z16, K1, Z17
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z18
+	VPADDD        Z3, Z12, K1, Z18
+	VPTESTMD      Z1, Z14, K1
+	VPADDD        Z2, Z14, Z19
+	VPADDD        Z3, Z14, K1, Z19
+	VPTESTMD      Z1, Z15, K1
+	VPADDD        Z2, Z15, Z20
+	VPADDD        Z3, Z15, K1, Z20
 	VCMPPS        $0x03, Z16, Z16, K1
 	VCMPPS        $0x03, Z12, Z12, K2
 	VCMPPS        $0x03, Z14, Z14, K3
 	VCMPPS        $0x03, Z15, Z15, K4
-	VMOVDQU32     Z3, K1, Z17
-	VMOVDQU32     Z3, K2, Z18
-	VMOVDQU32     Z3, K3, Z19
-	VMOVDQU32     Z3, K4, Z20
+	VMOVDQU32     Z4, K1, Z17
+	VMOVDQU32     Z4, K2, Z18
+	VMOVDQU32     Z4, K3, Z19
+	VMOVDQU32     Z4, K4, Z20
 	VMOVDQA64     Z17, Z12
 	VPERMT2W      Z18, Z5, Z12
 	VMOVDQA64     Z19, Z14
 	VPERMT2W      Z20, Z5, Z14
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z12, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 1024(R11), Z9
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z4, Z11, Z11
+	VPANDD    Z0, Z11, Z11
 	VMOVDQU32 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z4, Z13, Z13
+	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -9343,7 +8628,7 @@ reciprocal24:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -9364,97 +8649,98 @@ divided25:
 	VMAXPS        Z6, Z11, Z11
 	VMAXPS        Z6, Z12, Z12
 	VMAXPS        Z6, Z13, Z13
-	VPTESTMD      Z0, Z10, K1
-	VPADDD        Z1, Z10, Z14
-	VPADDD        Z2, Z10, K1, Z14
-	VPTESTMD      Z0, Z11, K1
-	VPADDD        Z1, Z11, Z15
-	VPADDD        Z2, Z11, K1, Z15
-	VPTESTMD      Z0, Z12, K1
-	VPADDD        Z1, Z12, Z16
-	VPADDD        Z2, Z12, K1, Z16
-	VPTESTMD      Z0, Z13, K1
-	VPADDD        Z1, Z13, Z17
-	VPADDD        Z2, Z13, K1, Z17
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z14
+	VPADDD        Z3, Z10, K1, Z14
+	VPTESTMD      Z1, Z11, K1
+	VPADDD        Z2, Z11, Z15
+	VPADDD        Z3, Z11, K1, Z15
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z16
+	VPADDD        Z3, Z12, K1, Z16
+	VPTESTMD      Z1, Z13, K1
+	VPADDD        Z2, Z13, Z17
+	VPADDD        Z3, Z13, K1, Z17
 	VCMPPS        $0x03, Z10, Z10, K1
 	VCMPPS        $0x03, Z11, Z11, K2
 	VCMPPS        $0x03, Z12, Z12, K3
 	VCMPPS        $0x03, Z13, Z13, K4
-	VMOVDQU32     Z3, K1, Z14
-	VMOVDQU32     Z3, K2, Z15
-	VMOVDQU32     Z3, K3, Z16
-	VMOVDQU32     Z3, K4, Z17
+	VMOVDQU32     Z4, K1, Z14
+	VMOVDQU32     Z4, K2, Z15
+	VMOVDQU32     Z4, K3, Z16
+	VMOVDQU32     Z4, K4, Z17
 	VMOVDQA64     Z14, Z10
 	VPERMT2W      Z15, Z5, Z10
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z5, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z8
-	VBROADCASTSS 1024(R9), Z9
+strand26:
+	VBROADCASTSS (R10), Z8
+	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z8, Z10, Z8
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z8
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z8, Z8, K2
 	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
 	VADDPS        Z9, Z8, Z8
 	VMINPS        Z7, Z8, Z8
 	VMAXPS        Z6, Z8, Z8
-	VPTESTMD      Z0, Z8, K2
-	VPADDD        Z1, Z8, Z9
-	VPADDD        Z2, Z8, K2, Z9
+	VPTESTMD      Z1, Z8, K2
+	VPADDD        Z2, Z8, Z9
+	VPADDD        Z3, Z8, K2, Z9
 	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z3, K2, Z9
+	VMOVDQU32     Z4, K2, Z9
 	VPSRLD        $0x10, Z9, Z8
 	VPMOVDW       Z8, Y8
 	VMOVDQU16     Y8, K1, (BX)
@@ -9462,9 +8748,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -9472,9 +8758,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9490,7 +8785,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
@@ -9505,25 +8800,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -9534,15 +8829,15 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
-	VDIVPS       Z4, Z18, Z17
-	VFNMADD231PS Z4, Z17, Z18
-	VDIVPS       Z4, Z18, Z18
+	VDIVPS       Z0, Z18, Z17
+	VFNMADD231PS Z0, Z17, Z18
+	VDIVPS       Z0, Z18, Z18
 	VSUBPS       Z9, Z13, Z15
-	VMULPS       Z4, Z15, Z15
+	VMULPS       Z0, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
-	VMULPS       Z4, Z16, Z16
+	VMULPS       Z0, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
 	VPSLLD       $0x18, Z19, Z19
 	VPSRLD       $0x08, Z19, Z20
@@ -9550,16 +8845,16 @@ row:
 	VPSRLD       $0x10, Z19, Z20
 	VPORD        Z20, Z19, Z19
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -9596,76 +8891,76 @@ near38:
 	VADDPS        Z10, Z19, Z19
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
-	VPTESTMD      Z0, Z22, K1
-	VPADDD        Z1, Z22, Z23
-	VPADDD        Z2, Z22, K1, Z23
-	VPTESTMD      Z0, Z19, K1
-	VPADDD        Z1, Z19, Z24
-	VPADDD        Z2, Z19, K1, Z24
-	VPTESTMD      Z0, Z20, K1
-	VPADDD        Z1, Z20, Z25
-	VPADDD        Z2, Z20, K1, Z25
-	VPTESTMD      Z0, Z21, K1
-	VPADDD        Z1, Z21, Z26
-	VPADDD        Z2, Z21, K1, Z26
+	VPTESTMD      Z1, Z22, K1
+	VPADDD        Z2, Z22, Z23
+	VPADDD        Z3, Z22, K1, Z23
+	VPTESTMD      Z1, Z19, K1
+	VPADDD        Z2, Z19, Z24
+	VPADDD        Z3, Z19, K1, Z24
+	VPTESTMD      Z1, Z20, K1
+	VPADDD        Z2, Z20, Z25
+	VPADDD        Z3, Z20, K1, Z25
+	VPTESTMD      Z1, Z21, K1
+	VPADDD        Z2, Z21, Z26
+	VPADDD        Z3, Z21, K1, Z26
 	VCMPPS        $0x03, Z22, Z22, K1
 	VCMPPS        $0x03, Z19, Z19, K2
 	VCMPPS        $0x03, Z20, Z20, K3
 	VCMPPS        $0x03, Z21, Z21, K4
-	VMOVDQU32     Z3, K1, Z23
-	VMOVDQU32     Z3, K2, Z24
-	VMOVDQU32     Z3, K3, Z25
-	VMOVDQU32     Z3, K4, Z26
+	VMOVDQU32     Z4, K1, Z23
+	VMOVDQU32     Z4, K2, Z24
+	VMOVDQU32     Z4, K3, Z25
+	VMOVDQU32     Z4, K4, Z26
 	VMOVDQA64     Z23, Z19
 	VPERMT2W      Z24, Z6, Z19
 	VMOVDQA64     Z25, Z20
 	VPERMT2W      Z26, Z6, Z20
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z19, (BX)
 	VMOVDQU64     Z20, 64(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z4
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded45:
+loaded41:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -9675,16 +8970,16 @@ loaded45:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z4, Z15, Z15
+	JNE       reciprocal42
+	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z4, Z19, Z19
+	VDIVPS  Z0, Z19, Z19
 	VMULPS  Z19, Z15, Z15
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z5, Z19, Z19
@@ -9696,7 +8991,7 @@ reciprocal46:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -9717,88 +9012,88 @@ divided47:
 	VMAXPS        Z13, Z16, Z16
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
-	VPTESTMD      Z0, Z15, K1
-	VPADDD        Z1, Z15, Z19
-	VPADDD        Z2, Z15, K1, Z19
-	VPTESTMD      Z0, Z16, K1
-	VPADDD        Z1, Z16, Z20
-	VPADDD        Z2, Z16, K1, Z20
-	VPTESTMD      Z0, Z17, K1
-	VPADDD        Z1, Z17, Z21
-	VPADDD        Z2, Z17, K1, Z21
-	VPTESTMD      Z0, Z18, K1
-	VPADDD        Z1, Z18, Z22
-	VPADDD        Z2, Z18, K1, Z22
+	VPTESTMD      Z1, Z15, K1
+	VPADDD        Z2, Z15, Z19
+	VPADDD        Z3, Z15, K1, Z19
+	VPTESTMD      Z1, Z16, K1
+	VPADDD        Z2, Z16, Z20
+	VPADDD        Z3, Z16, K1, Z20
+	VPTESTMD      Z1, Z17, K1
+	VPADDD        Z2, Z17, Z21
+	VPADDD        Z3, Z17, K1, Z21
+	VPTESTMD      Z1, Z18, K1
+	VPADDD        Z2, Z18, Z22
+	VPADDD        Z3, Z18, K1, Z22
 	VCMPPS        $0x03, Z15, Z15, K1
 	VCMPPS        $0x03, Z16, Z16, K2
 	VCMPPS        $0x03, Z17, Z17, K3
 	VCMPPS        $0x03, Z18, Z18, K4
-	VMOVDQU32     Z3, K1, Z19
-	VMOVDQU32     Z3, K2, Z20
-	VMOVDQU32     Z3, K3, Z21
-	VMOVDQU32     Z3, K4, Z22
+	VMOVDQU32     Z4, K1, Z19
+	VMOVDQU32     Z4, K2, Z20
+	VMOVDQU32     Z4, K3, Z21
+	VMOVDQU32     Z4, K4, Z22
 	VMOVDQA64     Z19, Z15
 	VPERMT2W      Z20, Z6, Z15
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z4
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded53:
+loaded49:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z4, Z15, Z15
-	JMP         divided55
+	JNE         reciprocal50
+	VDIVPS      Z0, Z15, Z15
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
+	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
-	VPTESTMD      Z0, Z15, K2
-	VPADDD        Z1, Z15, Z16
-	VPADDD        Z2, Z15, K2, Z16
+	VPTESTMD      Z1, Z15, K2
+	VPADDD        Z2, Z15, Z16
+	VPADDD        Z3, Z15, K2, Z16
 	VCMPPS        $0x03, Z15, Z15, K2
-	VMOVDQU32     Z3, K2, Z16
+	VMOVDQU32     Z4, K2, Z16
 	VPSRLD        $0x10, Z16, Z15
 	VPMOVDW       Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
@@ -9807,9 +9102,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11011,15 +10306,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -11029,19 +10324,19 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VMOVUPS      (DX)(R11*4), Y7
 	VMOVUPS      32(DX)(R11*4), Y8
 	VMINPS       Y7, Y3, Y7
@@ -11061,66 +10356,66 @@ group10:
 	VPACKUSWB    X8, X7, X7
 	VPADDB       X6, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around13
 	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored12
+	JMP          stored14
 
-around11:
+around13:
 	VMOVNTDQ X7, (BX)(R11*1)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11128,7 +10423,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11149,56 +10444,56 @@ divided20:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11206,7 +10501,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -11227,21 +10522,21 @@ divided28:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around29
+	JNE          around31
 	VMOVDQU      X2, (BX)
-	JMP          stored30
+	JMP          stored32
 
-around29:
+around31:
 	VMOVNTDQ X2, (BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11249,9 +10544,9 @@ stored30:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11278,32 +10573,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11319,15 +10614,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -11347,53 +10642,53 @@ near35:
 	VPACKUSWB    X12, X11, X11
 	VPADDB       X10, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around36
+	JNE          around38
 	VMOVDQU      X11, (BX)
-	JMP          stored37
+	JMP          stored39
 
-around36:
+around38:
 	VMOVNTDQ X11, (BX)
 
-stored37:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided44
+	JMP     divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11401,7 +10696,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11422,22 +10717,22 @@ divided44:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around47
 	VMOVDQU      X6, (BX)
-	JMP          stored46
+	JMP          stored48
 
-around45:
+around47:
 	VMOVNTDQ X6, (BX)
 
-stored46:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11473,15 +10768,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -11491,19 +10786,19 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VMOVUPS     (DX)(R11*4), Y6
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
@@ -11529,66 +10824,66 @@ group10:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11596,7 +10891,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -11616,56 +10911,56 @@ divided20:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11673,7 +10968,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -11693,21 +10988,21 @@ divided28:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y2, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y2, (BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11715,9 +11010,9 @@ stored30:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11744,32 +11039,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11785,15 +11080,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -11819,53 +11114,53 @@ near35:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y10, (BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y10, (BX)
 
-stored37:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided44
+	JMP     divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11873,7 +11168,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11893,22 +11188,22 @@ divided44:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   Y6, (BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ Y6, (BX)
 
-stored46:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11962,15 +11257,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -11980,19 +11275,19 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VMOVUPS     (DX)(R11*4), Y6
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
@@ -12019,68 +11314,68 @@ group10:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12088,7 +11383,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12109,58 +11404,58 @@ divided20:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12168,7 +11463,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -12189,23 +11484,23 @@ divided28:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12213,9 +11508,9 @@ stored30:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12242,32 +11537,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12283,15 +11578,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -12318,55 +11613,55 @@ near35:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored37:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided44
+	JMP     divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12374,7 +11669,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12395,24 +11690,24 @@ divided44:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored46:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12448,15 +11743,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -12466,17 +11761,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VCVTPH2PS    (DX)(R11*2), Y7
 	VCVTPH2PS    16(DX)(R11*2), Y8
 	VMINPS       Y7, Y3, Y7
@@ -12496,64 +11791,64 @@ group10:
 	VPACKUSWB    X8, X7, X7
 	VPADDB       X6, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around13
 	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored12
+	JMP          stored14
 
-around11:
+around13:
 	VMOVNTDQ X7, (BX)(R11*1)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12561,7 +11856,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -12582,56 +11877,56 @@ divided20:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12639,7 +11934,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -12660,21 +11955,21 @@ divided28:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around29
+	JNE          around31
 	VMOVDQU      X2, (BX)
-	JMP          stored30
+	JMP          stored32
 
-around29:
+around31:
 	VMOVNTDQ X2, (BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12682,9 +11977,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12711,32 +12006,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12752,15 +12047,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -12780,53 +12075,53 @@ near35:
 	VPACKUSWB    X12, X11, X11
 	VPADDB       X10, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around36
+	JNE          around38
 	VMOVDQU      X11, (BX)
-	JMP          stored37
+	JMP          stored39
 
-around36:
+around38:
 	VMOVNTDQ X11, (BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12834,7 +12129,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -12855,22 +12150,22 @@ divided44:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around47
 	VMOVDQU      X6, (BX)
-	JMP          stored46
+	JMP          stored48
 
-around45:
+around47:
 	VMOVNTDQ X6, (BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12906,15 +12201,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -12924,17 +12219,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VCVTPH2PS   (DX)(R11*2), Y6
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
@@ -12960,64 +12255,64 @@ group10:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13025,7 +12320,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13045,56 +12340,56 @@ divided20:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13102,7 +12397,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -13122,21 +12417,21 @@ divided28:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y2, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y2, (BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13144,9 +12439,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13173,32 +12468,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13214,15 +12509,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -13248,53 +12543,53 @@ near35:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y10, (BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y10, (BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13302,7 +12597,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13322,22 +12617,22 @@ divided44:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   Y6, (BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ Y6, (BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13373,15 +12668,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -13391,17 +12686,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VCVTPH2PS   (DX)(R11*2), Y6
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
@@ -13428,66 +12723,66 @@ group10:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13495,7 +12790,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13516,58 +12811,58 @@ divided20:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13575,7 +12870,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -13596,23 +12891,23 @@ divided28:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13620,9 +12915,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13649,32 +12944,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13690,15 +12985,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -13725,55 +13020,55 @@ near35:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13781,7 +13076,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13802,24 +13097,24 @@ divided44:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13855,15 +13150,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -13873,17 +13168,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VPMOVZXWD    (DX)(R11*2), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    16(DX)(R11*2), Y8
@@ -13905,66 +13200,66 @@ group10:
 	VPACKUSWB    X8, X7, X7
 	VPADDB       X6, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around13
 	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored12
+	JMP          stored14
 
-around11:
+around13:
 	VMOVNTDQ X7, (BX)(R11*1)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13972,7 +13267,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -13993,45 +13288,45 @@ divided20:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -14039,12 +13334,12 @@ strand26:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14052,7 +13347,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -14073,21 +13368,21 @@ divided28:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around29
+	JNE          around31
 	VMOVDQU      X2, (BX)
-	JMP          stored30
+	JMP          stored32
 
-around29:
+around31:
 	VMOVNTDQ X2, (BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -14095,9 +13390,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14124,32 +13419,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -14165,15 +13460,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -14195,55 +13490,55 @@ near35:
 	VPACKUSWB    X12, X11, X11
 	VPADDB       X10, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around36
+	JNE          around38
 	VMOVDQU      X11, (BX)
-	JMP          stored37
+	JMP          stored39
 
-around36:
+around38:
 	VMOVNTDQ X11, (BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14251,7 +13546,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -14272,22 +13567,22 @@ divided44:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around47
 	VMOVDQU      X6, (BX)
-	JMP          stored46
+	JMP          stored48
 
-around45:
+around47:
 	VMOVNTDQ X6, (BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14323,15 +13618,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -14341,17 +13636,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX)(R11*2), Y8
@@ -14379,66 +13674,66 @@ group10:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14446,7 +13741,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -14466,45 +13761,45 @@ divided20:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -14512,12 +13807,12 @@ strand26:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14525,7 +13820,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -14545,21 +13840,21 @@ divided28:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y2, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y2, (BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -14567,9 +13862,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14596,32 +13891,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -14637,15 +13932,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -14673,55 +13968,55 @@ near35:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y10, (BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y10, (BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14729,7 +14024,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14749,22 +14044,22 @@ divided44:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   Y6, (BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ Y6, (BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14800,15 +14095,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -14818,17 +14113,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX)(R11*2), Y8
@@ -14857,68 +14152,68 @@ group10:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14926,7 +14221,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -14947,47 +14242,47 @@ divided20:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -14995,12 +14290,12 @@ strand26:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15008,7 +14303,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -15029,23 +14324,23 @@ divided28:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15053,9 +14348,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15082,32 +14377,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -15123,15 +14418,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -15160,57 +14455,57 @@ near35:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15218,7 +14513,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -15239,24 +14534,24 @@ divided44:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15292,15 +14587,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -15310,19 +14605,19 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VMOVUPS     (DX)(R11*4), Y6
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
@@ -15342,68 +14637,68 @@ group10:
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y8, (BX)(R11*4)
 	VMOVDQU     Y6, 32(BX)(R11*4)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y8, (BX)(R11*4)
 	VMOVNTDQ Y6, 32(BX)(R11*4)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15411,7 +14706,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -15425,58 +14720,58 @@ divided20:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around21
+	JNE      around23
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored22
+	JMP      stored24
 
-around21:
+around23:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15484,7 +14779,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS   $0x07, Y4, Y4, Y5
 	VCMPPS   $0x07, Y2, Y2, Y6
 	VANDPS   Y4, Y5, Y4
@@ -15498,23 +14793,23 @@ divided28:
 	VMAXPS   Y0, Y3, Y3
 	VMAXPS   Y0, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around29
+	JNE      around31
 	VMOVDQU  Y3, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored30
+	JMP      stored32
 
-around29:
+around31:
 	VMOVNTDQ Y3, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15522,9 +14817,9 @@ stored30:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15551,32 +14846,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -15592,15 +14887,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -15620,55 +14915,55 @@ near35:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y11, (BX)
 	VMOVDQU     Y10, 32(BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y11, (BX)
 	VMOVNTDQ Y10, 32(BX)
 
-stored37:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided44
+	JMP     divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15676,7 +14971,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -15690,24 +14985,24 @@ divided44:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around45
+	JNE      around47
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored46
+	JMP      stored48
 
-around45:
+around47:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored46:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15743,33 +15038,33 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal11
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -15777,7 +15072,7 @@ reciprocal9:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided10:
+divided12:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -15791,31 +15086,31 @@ divided10:
 	VMAXPD   Y0, Y4, Y4
 	VMAXPD   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around13
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored12
+	JMP      stored14
 
-around11:
+around13:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored12:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15842,36 +15137,36 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block16:
 	CMPQ       AX, $0x00000008
-	JLT        blocks15
+	JLT        blocks17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded19
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded20
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded20:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -15879,7 +15174,7 @@ reciprocal19:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided20:
+divided22:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -15893,24 +15188,24 @@ divided20:
 	VMAXPD   Y4, Y6, Y6
 	VMAXPD   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around21
+	JNE      around23
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored22
+	JMP      stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored22:
+stored24:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  block16
 
-blocks15:
+blocks17:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15946,15 +15241,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -15964,17 +15259,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VCVTPH2PS   (DX)(R11*2), Y6
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
@@ -15996,66 +15291,66 @@ group10:
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     X8, (BX)(R11*2)
 	VMOVDQU     X6, 16(BX)(R11*2)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ X8, (BX)(R11*2)
 	VMOVNTDQ X6, 16(BX)(R11*2)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16063,7 +15358,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -16079,58 +15374,58 @@ divided20:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   X4, (BX)(R11*2)
 	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ X4, (BX)(R11*2)
 	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16138,7 +15433,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -16154,23 +15449,23 @@ divided28:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -16178,9 +15473,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16207,32 +15502,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -16248,15 +15543,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -16278,55 +15573,55 @@ near35:
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16334,7 +15629,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -16350,24 +15645,24 @@ divided44:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16403,15 +15698,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -16421,17 +15716,17 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near11:
 	XORQ R11, R11
 
-group10:
+group12:
 	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX)(R11*2), Y8
@@ -16469,66 +15764,66 @@ group10:
 	VPACKUSDW   Y8, Y6, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored12:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group10
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn13:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block14:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near17:
+near19:
 	XORQ R11, R11
 
-group18:
+group20:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided20
+	JMP       divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16536,7 +15831,7 @@ reciprocal19:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided20:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -16566,45 +15861,45 @@ divided20:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around23
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored22
+	JMP       stored24
 
-around21:
+around23:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored22:
+stored24:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn15
 
-turns15:
-some23:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near25
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near25:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand26:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -16612,12 +15907,12 @@ strand26:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided30
 
-reciprocal27:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16625,7 +15920,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -16655,21 +15950,21 @@ divided28:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y2, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y2, (BX)
 
-stored30:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand26
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -16677,9 +15972,9 @@ stored30:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some25
 
-done24:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16706,32 +16001,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide32
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide32
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide32
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide32
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -16747,15 +16042,15 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block33:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks34
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near37:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -16793,55 +16088,55 @@ near35:
 	VPACKUSDW   Y11, Y10, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around36
+	JNE         around38
 	VMOVDQU     Y10, (BX)
-	JMP         stored37
+	JMP         stored39
 
-around36:
+around38:
 	VMOVNTDQ Y10, (BX)
 
-stored37:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block33
+	JMP  block35
 
-blocks34:
-divide32:
-block38:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded41:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded42:
+loaded44:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided44
+	JMP       divided46
 
-reciprocal43:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16849,7 +16144,7 @@ reciprocal43:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided44:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -16879,22 +16174,22 @@ divided44:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around47
 	VMOVDQU   Y6, (BX)
-	JMP       stored46
+	JMP       stored48
 
-around45:
+around47:
 	VMOVNTDQ Y6, (BX)
 
-stored46:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block40
 
-blocks39:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -31,8 +31,8 @@ func (o *op) declarations() ([]byte, error) {
 			if o.hasStrands(v) {
 				strandBlock = o.strandBlock(isa, v)
 			}
-			for _, t := range v.concrete() {
-				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
+			for kind, t := range v.concrete() {
+				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], kind, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
 			}
 		}
 	}
@@ -55,7 +55,8 @@ func (o *op) declarations() ([]byte, error) {
 }
 
 // concrete returns what tensors of the variant may have as the types of both
-// inputs, of the output and of codes.
+// inputs, of the output and of codes. Of those that stand for several types there is
+// one, so that the number of an entry is that of its kind.
 func (v variant) concrete() (all [][4]string) {
 	types := [4]*storage{2: v.out, 3: v.code}
 	copy(types[:], v.in)

@@ -9,9 +9,13 @@ import (
 // Rounding adds a power of two that leaves as many bits as the type has, then
 // takes it off again: to nearest, ties to even, denormals too.
 
-// float8Type stands for both 8-bit types. Which one codes have is a flag of the frame,
-// for loads, and the numbers that it points to, by which they are rounded.
-var float8Type = &storage{"F8", 1, loadFloat8, packFloat8, nil, storeMaskedCodes("VPMOVDB"), []*storage{{name: "F8E4M3"}, {name: "F8E5M2"}}}
+// float8Type stands for both 8-bit types where codes are rounded to one, by numbers that
+// the frame points to.
+var (
+	f8e4m3     = &storage{name: "F8E4M3", size: 1, load: loadE4M3}
+	f8e5m2     = &storage{name: "F8E5M2", size: 1, load: loadE5M2}
+	float8Type = &storage{"F8", 1, nil, packFloat8, nil, storeMaskedCodes("VPMOVDB"), []*storage{f8e4m3, f8e5m2}}
+)
 
 // The numbers of a type, as float8Words in cpu/float8.go has them: vectors of words
 // of the compute type's size.
@@ -28,9 +32,8 @@ func (k *kernel) float8(number int) memory {
 	return memory{operand.Mem{Base: k.ptr["float8"], Disp: 64 * number}}
 }
 
-// loadWords loads bytes and widens them to words, with their signs.
-func (k *kernel) loadWords(from memory) reg.VecVirtual {
-	const widen = "VPMOVSXBW"
+// loadWords loads bytes and widens them to words.
+func (k *kernel) loadWords(widen string, from memory) reg.VecVirtual {
 	switch {
 	case !k.double():
 		return k.fetch(widen, from, k.half())
@@ -43,43 +46,52 @@ func (k *kernel) loadWords(from memory) reg.VecVirtual {
 	return four
 }
 
-// loadFloat8 makes f16 of codes: those of f8e5m2 are the upper bytes of one; of
-// f8e4m3 exponent and mantissa move to where f16 has them, whose exponents are larger
-// by 8, and all ones are a NaN.
-func loadFloat8(k *kernel, from memory) reg.VecVirtual {
-	w, v := k.loadWords(from), k.vector()
+// fromF16 widens words to the compute type, times a power of two.
+func (k *kernel) fromF16(words reg.VecVirtual, times uint32) reg.VecVirtual {
+	v := k.vector()
 	if k.double() {
 		v = k.half()
 	}
-	e5m2, done := k.newLabel("e5m2"), k.newLabel("widened")
-	k.jumpIf("e5m2", e5m2)
-	k.emit("VPSLLW", 7, w, w)
-	ones, low := k.constant(uint32(0x3F803F80)), k.sameSize(w)
-	if k.isa.masks {
-		nan := k.c.K()
-		k.emit("VPANDD", ones, w, low)
-		k.emit("VPCMPEQW", ones, low, nan)
-		k.emit("VPANDD", k.constant(uint32(0xBF80BF80)), w, w)
-		k.emit("VMOVDQU16", k.constant(uint32(0x7E007E00)), nan, w)
-	} else {
-		k.emit("VPAND", ones, w, low)
-		k.emit("VPCMPEQW", ones, low, low)
-		k.emit("VPAND", k.constant(uint32(0xBF80BF80)), w, w)
-		k.emit("VPOR", low, w, w)
+	k.emit("VCVTPH2PS", words, v)
+	if times != 0x3F800000 {
+		k.emit("VMULPS", k.constant(times), v, v)
 	}
-	k.emit("VCVTPH2PS", w, v)
-	k.emit("VMULPS", k.constant(uint32(0x43800000)), v, v)
-	k.c.JMP(operand.LabelRef(done))
-	k.c.Label(e5m2)
-	k.emit("VPSLLW", 8, w, w)
-	k.emit("VCVTPH2PS", w, v)
-	k.c.Label(done)
 	if !k.double() {
 		return v
 	}
 	wide := k.vector()
 	k.emit("VCVTPS2PD", v, wide)
 	return wide
+}
+
+// loadE5M2 takes codes for the upper bytes of f16.
+func loadE5M2(k *kernel, from memory) reg.VecVirtual {
+	w := k.loadWords("VPMOVZXBW", from)
+	k.emit("VPSLLW", 8, w, w)
+	return k.fromF16(w, 0x3F800000)
+}
+
+// loadE4M3 moves exponent and mantissa to where f16 has them, whose exponents
+// are larger by 8. All ones are a NaN.
+func loadE4M3(k *kernel, from memory) reg.VecVirtual {
+	w := k.loadWords("VPMOVSXBW", from)
+	k.emit("VPSLLW", 7, w, w)
+	ones := k.constant(uint32(0x3F803F80))
+	if k.isa.masks {
+		nan := k.c.K()
+		low := k.sameSize(w)
+		k.emit("VPANDD", ones, w, low)
+		k.emit("VPCMPEQW", ones, low, nan)
+		k.emit("VPANDD", k.constant(uint32(0xBF80BF80)), w, w)
+		k.emit("VMOVDQU16", k.constant(uint32(0x7E007E00)), nan, w)
+	} else {
+		low := k.sameSize(w)
+		k.emit("VPAND", ones, w, low)
+		k.emit("VPCMPEQW", ones, low, low)
+		k.emit("VPAND", k.constant(uint32(0xBF80BF80)), w, w)
+		k.emit("VPOR", low, w, w)
+	}
+	return k.fromF16(w, 0x43800000)
 }
 
 // sameSize returns a register of another's size.

@@ -119,18 +119,6 @@ func (k *kernel) pointer(name string, i, size int) memory {
 	return memory{m}
 }
 
-// load returns elements of a data input.
-func (k *kernel) load(input int) value {
-	if k.split && k.tail == nil {
-		return k.loadSplit(input)
-	}
-	v := make(value, k.group)
-	for i := range v {
-		v[i] = k.in[input].load(k, k.pointer(fmt.Sprintf("in%d", input), i, k.in[input].size))
-	}
-	return v
-}
-
 // apply emits an instruction for each vector: to = from[0] op from[1] ...,
 // operands in Go's order, which is the reverse of the manual's.
 func (k *kernel) apply(name string, from ...any) value {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -175,23 +174,17 @@ func (k *kernel) uniform(group int) {
 			k.param[name] = append(k.param[name], r)
 		}
 	}
-	k.everywhere()
+	if k.op.bounds {
+		k.bounds()
+	}
 }
 
-// everywhere fills the registers of what holds in all runs: the codes' bounds, and
-// which of their bits to keep.
-func (k *kernel) everywhere() {
-	load := func(name, broadcast string) {
+// bounds fills the registers of the codes' bounds.
+func (k *kernel) bounds() {
+	for _, name := range []string{"lo", "hi"} {
 		r := k.vector()
-		k.emit(broadcast, k.field(name), r)
+		k.emit(k.broadcast(), k.field(name), r)
 		k.param[name] = value{r}
-	}
-	if k.op.bounds {
-		load("lo", k.broadcast())
-		load("hi", k.broadcast())
-	}
-	if slices.Contains(k.in, code8) || slices.Contains(k.in, code16) {
-		load("kept", "VPBROADCASTD")
 	}
 }
 

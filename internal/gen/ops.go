@@ -43,8 +43,9 @@ var ops = []*op{
 		name:   "Dequantize",
 		doc:    "y[i] = (q[i] - zero) * scale",
 		params: 2,
-		// Bodies are short: what keeps some bits of a code would take a tenth of the time.
-		types: join(pairs([]*storage{s8, u8}, floats), pairs(allCodes[1:], floats), same(1, floats)),
+		types:  join(pairs(codesRead, floats), same(1, floats)),
+		// What is done with 16 elements takes no longer than branches between types.
+		onAVX2: join(pairs([]*storage{s8, u8, s16, u16, i32, float8Type}, floats), same(1, floats)),
 		body: func(k *kernel) {
 			k.store(k.mul(k.codeLessZero(0), k.scale()))
 		},
@@ -62,7 +63,7 @@ var ops = []*op{
 		name:   "DequantizeBackward",
 		doc:    "dq[i] = dy[i] * scale; sum0[i] += dy[i] * (q[i] - zero); sum1[i] += dy[i]",
 		params: 2, sums: 2,
-		types: join(third(pairs(floats, allCodes)), same(2, floats)),
+		types: join(third(pairs(floats, codesRead)), same(2, floats)),
 		body: func(k *kernel) {
 			dy := k.load(0)
 			k.accumulate(0, nil, k.mul(dy, k.codeLessZero(1)))
@@ -190,8 +191,8 @@ func (k *kernel) place(u, rounded value) value {
 var (
 	floats      = []*storage{f32, f64, f16, bf16}
 	chosenCodes = []*storage{code8, code16}
-	wholeCodes  = append(chosenCodes[:2:2], i32)
-	allCodes    = append(wholeCodes[:3:3], float8Type)
+	wholeCodes  = []*storage{code8, code16, i32}
+	codesRead   = []*storage{anyByte, code16, i32}
 )
 
 // computeOf returns the type that storage types compute in.

@@ -38,15 +38,19 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	c.JEQ(operand.LabelRef(one))
 	params := c.GP64()
 	c.MOVQ(k.field("params"), params)
-	k.everywhere()
+	if k.op.bounds {
+		k.bounds()
+	}
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
 	k.noteRow()
 	if k.op.chooses {
 		k.choose(n, params, block)
 	}
+	rest, aligned, some := c.GP64(), k.newLabel("aligned"), k.newLabel("some")
 	if heads {
-		k.head(n, params, block)
+		k.head(n, rest, aligned, some)
+		c.Label(aligned)
 	}
 	if quick {
 		divide := k.newLabel("divide")
@@ -58,7 +62,11 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	}
 	if k.op.body != nil {
 		k.strandBlocks(n, params, block, k.op.body)
+		c.Label(some)
 		k.someOfStrands(n, params, block)
+	}
+	if heads {
+		k.endHead(n, rest, aligned)
 	}
 	c.DECQ(steps)
 	c.JEQ(operand.LabelRef(done))
@@ -95,11 +103,13 @@ func (o *op) hasHeads(isa *isa, v variant) bool {
 	return o.hasStrands(v) && isa.masks && o.sums == 0 && v.out != nil
 }
 
-// head handles the elements before the first cache line of a run, which lies
-// alike in all strands.
-func (k *kernel) head(n, params reg.GPVirtual, block int) {
-	c, count, skip := k.c, k.c.GP64(), k.newLabel("aligned")
-	k.jumpUnless("heads", skip)
+// head makes n the number of elements before the first cache line of a run, which lies
+// alike in all strands, rest what comes after, and jumps to what handles some elements.
+// Where there is no head, rest is negative.
+func (k *kernel) head(n, rest reg.GPVirtual, aligned, some string) {
+	c, count := k.c, k.c.GP64()
+	c.MOVQ(operand.I32(-1), rest)
+	k.jumpUnless("heads", aligned)
 	c.MOVQ(k.ptr["out"], count)
 	c.NEGQ(count)
 	c.ANDQ(operand.Imm(63), count)
@@ -107,12 +117,24 @@ func (k *kernel) head(n, params reg.GPVirtual, block int) {
 	c.CMPQ(count, n)
 	c.CMOVQGT(n, count)
 	c.SUBQ(count, n)
-	k.someOfStrands(count, params, block)
-	// The last vector went too far: count is now below 0 by as much.
+	c.MOVQ(n, rest)
+	c.MOVQ(count, n)
+	c.JMP(operand.LabelRef(some))
+}
+
+// endHead goes on with what comes after a head, if this was one: its last vector went
+// too far, n is below 0 by as much.
+func (k *kernel) endHead(n, rest reg.GPVirtual, aligned string) {
+	c, whole := k.c, k.newLabel("whole")
+	c.TESTQ(rest, rest)
+	c.JL(operand.LabelRef(whole))
 	k.forData(func(name string, t *storage) {
-		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: count, Scale: uint8(t.size)}, k.ptr[name])
+		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: n, Scale: uint8(t.size)}, k.ptr[name])
 	})
-	c.Label(skip)
+	c.MOVQ(rest, n)
+	c.MOVQ(operand.I32(-1), rest)
+	c.JMP(operand.LabelRef(aligned))
+	c.Label(whole)
 }
 
 // strandBlocks handles all whole turns of a step.

@@ -1,27 +1,71 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 // The storage types; bf16 is in bfloat16.go, 8-bit floats are in float8.go. A
 // type of codes needs its load, its pack and its masked store, and nothing
-// elsewhere. Signed and unsigned codes have kernels in common: loads keep the bits
-// that the frame names, and of what is stored the lowest bits are the code.
+// elsewhere. Codes of one size have kernels in common: loads branch on the frame's
+// kind of them, and of whole numbers that are stored the lowest bits are the code.
 var (
 	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
 	f64  = &storage{"F64", 8, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
 	f16  = &storage{"F16", 2, loadF16, packF16, packF16, storeMasked16, nil}
 	bf16 = &storage{"BF16", 2, loadBF16, packBF16, truncateBF16, storeMasked16, nil}
-	s8   = &storage{name: "S8", size: 1, load: loadCodes("VPMOVSXBD", false)}
-	u8   = &storage{name: "U8", size: 1, load: loadCodes("VPMOVZXBD", false)}
-	s16  = &storage{name: "S16", size: 2, load: loadCodes("VPMOVSXWD", false)}
-	u16  = &storage{name: "U16", size: 2, load: loadCodes("VPMOVZXWD", false)}
+	s8   = &storage{name: "S8", size: 1, load: loadCodes("VPMOVSXBD")}
+	u8   = &storage{name: "U8", size: 1, load: loadCodes("VPMOVZXBD")}
+	s16  = &storage{name: "S16", size: 2, load: loadCodes("VPMOVSXWD")}
+	u16  = &storage{name: "U16", size: 2, load: loadCodes("VPMOVZXWD")}
 
-	code8  = &storage{"I8", 1, loadCodes("VPMOVSXBD", true), packCodes, nil, storeMaskedCodes("VPMOVDB"), []*storage{s8, u8}}
-	code16 = &storage{"I16", 2, loadCodes("VPMOVSXWD", true), packWords, nil, storeMaskedCodes("VPMOVDW"), []*storage{s16, u16}}
+	// What stands for several types: any code of a byte that is read, whole codes.
+	anyByte = &storage{name: "C8", size: 1, of: []*storage{s8, u8, f8e4m3, f8e5m2}}
+	code8   = &storage{"I8", 1, nil, packCodes, nil, storeMaskedCodes("VPMOVDB"), []*storage{s8, u8}}
+	code16  = &storage{"I16", 2, nil, packWords, nil, storeMaskedCodes("VPMOVDW"), []*storage{s16, u16}}
 )
+
+// load returns elements of a data input.
+func (k *kernel) load(input int) value {
+	if k.split && k.tail == nil {
+		return k.loadSplit(input)
+	}
+	t := k.in[input]
+	if t.of == nil {
+		return k.loadOf(t, input)
+	}
+	// One of several types: the same branches are taken all along a run.
+	v, loaded := value(nil), k.newLabel("loaded")
+	for kind, one := range t.of {
+		other := k.newLabel("kind")
+		if last := len(t.of) - 1; kind < last {
+			k.c.CMPB(k.field("kind"), operand.U8(kind))
+			k.c.JNE(operand.LabelRef(other))
+		}
+		if u := k.loadOf(one, input); kind == 0 {
+			v = u
+		} else {
+			for i := range v {
+				k.emit(k.ps("VMOVA"), u[i], v[i])
+			}
+		}
+		k.c.JMP(operand.LabelRef(loaded))
+		k.c.Label(other)
+	}
+	k.c.Label(loaded)
+	return v
+}
+
+// loadOf returns elements of a data input that has a type.
+func (k *kernel) loadOf(t *storage, input int) value {
+	v := make(value, k.group)
+	for i := range v {
+		v[i] = t.load(k, k.pointer(fmt.Sprintf("in%d", input), i, t.size))
+	}
+	return v
+}
 
 // half returns a register of half a vector's size.
 func (k *kernel) half() reg.VecVirtual {
@@ -83,23 +127,16 @@ func storeMasked16(k *kernel, v []reg.Register, to memory) {
 
 // Codes of 8 and of 16 bits; i32 is in int32.go. Values are whole numbers within the codes' bounds.
 
-// loadCodes widens codes, of which the frame may say which bits to keep.
-func loadCodes(widen string, kept bool) func(k *kernel, from memory) reg.VecVirtual {
+func loadCodes(widen string) func(k *kernel, from memory) reg.VecVirtual {
 	return func(k *kernel, from memory) reg.VecVirtual {
-		convert, codes, to := "VCVTDQ2PS", k.vector(), k.vector()
 		if k.double() {
-			convert, codes = "VCVTDQ2PD", k.half()
+			v := k.vector()
+			k.emit("VCVTDQ2PD", k.fetch(widen, from, k.half()), v)
+			return v
 		}
-		k.fetch(widen, from, codes)
-		if kept {
-			var bits reg.Register = k.param["kept"][0]
-			if k.double() {
-				bits = k.lower(k.param["kept"][0])
-			}
-			k.emit(k.bits("VPAND"), bits, codes, codes)
-		}
-		k.emit(convert, codes, to)
-		return to
+		v := k.fetch(widen, from, k.vector())
+		k.emit("VCVTDQ2PS", v, v)
+		return v
 	}
 }
 
