@@ -6,17 +6,17 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var dynamicQuantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512F32I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512F16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512F16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F16I8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
 }
 
 // dynamicQuantizeAVX512F32I8 is, for i from 0 to n-1:
@@ -27,14 +27,6 @@ var dynamicQuantizeKernels = kernels{
 //go:noescape
 func dynamicQuantizeAVX512F32I8(n int, f *frame)
 
-// dynamicQuantizeAVX512F32I16 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512F32I16(n int, f *frame)
-
 // dynamicQuantizeAVX512F16I8 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
@@ -42,14 +34,6 @@ func dynamicQuantizeAVX512F32I16(n int, f *frame)
 //
 //go:noescape
 func dynamicQuantizeAVX512F16I8(n int, f *frame)
-
-// dynamicQuantizeAVX512F16I16 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512F16I16(n int, f *frame)
 
 // dynamicQuantizeAVX512BF16I8 is, for i from 0 to n-1:
 //
@@ -59,10 +43,18 @@ func dynamicQuantizeAVX512F16I16(n int, f *frame)
 //go:noescape
 func dynamicQuantizeAVX512BF16I8(n int, f *frame)
 
-// dynamicQuantizeAVX512BF16I16 is, for i from 0 to n-1:
+// dynamicQuantizeAVX512F32I16 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512BF16I16(n int, f *frame)
+func dynamicQuantizeAVX512F32I16(n int, f *frame)
+
+// dynamicQuantizeAVX512H16I16 is, for i from 0 to n-1:
+//
+//	of each run: scale and zero chosen from the extremes of x
+//	then as Quantize
+//
+//go:noescape
+func dynamicQuantizeAVX512H16I16(n int, f *frame)

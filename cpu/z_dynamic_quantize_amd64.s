@@ -512,504 +512,6 @@ DATA all32_3f800000<>+56(SB)/4, $0x3f800000
 DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
-// func dynamicQuantizeAVX512F32I16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F32I16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ    R8, $0x00000040
-	JLT     looked5
-	VMOVUPS (DX), Z11
-	VMOVUPS 64(DX), Z12
-	VMOVUPS 128(DX), Z13
-	VMOVUPS 192(DX), Z14
-	VPMAXUD Z11, Z3, Z3
-	VPMAXSD Z11, Z7, Z7
-	VPMAXUD Z12, Z4, Z4
-	VPMAXSD Z12, Z8, Z8
-	VPMAXUD Z13, Z5, Z5
-	VPMAXSD Z13, Z9, Z9
-	VPMAXUD Z14, Z6, Z6
-	VPMAXSD Z14, Z10, Z10
-	ADDQ    $+256, DX
-	SUBQ    $0x00000040, R8
-	JMP     look4
-
-looked5:
-some6:
-	TESTQ     R8, R8
-	JLE       done7
-	MOVQ      $-1, R9
-	BZHIQ     R8, R9, R9
-	KMOVW     R9, K1
-	VMOVUPS.Z (DX), K1, Z11
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	ADDQ      $+64, DX
-	SUBQ      $0x00000010, R8
-	JMP       some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
-	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
-	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
-	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
-
-after8:
-	VUCOMISS X11, X12
-	JCS      after9
-	VMOVAPS  X11, X12
-
-after9:
-	VMOVSS 64(CX), X14
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
-
-divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
-
-after14:
-after13:
-	VMOVAPS  X11, X13
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
-	JPC      after15
-	VMOVAPS  X11, X13
-
-after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
-
-chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X15, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x18, X13, X13
-	VPSRLD       $0x08, X13, X15
-	VPORD        X15, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
-
-slow16:
-	MOVQ    $-1, R8
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, R8
-	MOVQ    R9, AX
-	JMP     some18
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide19
-
-turn20:
-	CMPQ AX, 104(CX)
-	JLT  turns22
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand23:
-	VBROADCASTSS (R11), Z11
-	VBROADCASTSS 1024(R11), Z16
-	VBROADCASTSS 2048(R11), Z11
-	VBROADCASTSS 2560(R11), Z12
-	VBROADCASTSS 3072(R11), Z13
-	VBROADCASTSS 3584(R11), Z14
-	VPBROADCASTD 4096(R11), Z15
-	MOVQ         104(CX), R9
-
-block21:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near24
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-
-near24:
-	VMOVUPS       (DX), Z15
-	VMOVUPS       64(DX), Z17
-	VMOVUPS       128(DX), Z18
-	VMOVUPS       192(DX), Z19
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z20
-	VFMADD231PS   Z13, Z15, Z20
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z15
-	VFMADD231PS   Z13, Z17, Z15
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VMINPS        Z19, Z12, Z19
-	VMAXPS        Z19, Z11, Z19
-	VMULPS        Z14, Z19, Z18
-	VFMADD231PS   Z13, Z19, Z18
-	VCMPPS        $0x07, Z20, Z20, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z16, Z19, Z19
-	VADDPS        Z16, Z15, Z15
-	VADDPS        Z16, Z17, Z17
-	VADDPS        Z16, Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VMOVDQA64     Z19, Z19
-	VPERMT2W      Z15, Z0, Z19
-	VMOVDQA64     Z17, Z15
-	VPERMT2W      Z18, Z0, Z15
-	CMPB          76(CX), $0x00
-	JNE           around25
-	VMOVDQU64     Z19, (BX)
-	VMOVDQU64     Z15, 64(BX)
-	JMP           stored26
-
-around25:
-	VMOVNTDQ Z19, (BX)
-	VMOVNTDQ Z15, 64(BX)
-
-stored26:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block21
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand23
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn20
-
-turns22:
-divide19:
-turn27:
-	CMPQ AX, 104(CX)
-	JLT  turns29
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand30:
-	VBROADCASTSS (R11), Z11
-	VBROADCASTSS 1024(R11), Z12
-	MOVQ         104(CX), R9
-
-block28:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near31
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-
-near31:
-	VMOVUPS (DX), Z13
-	VMOVUPS 64(DX), Z14
-	VMOVUPS 128(DX), Z15
-	VMOVUPS 192(DX), Z16
-	CMPB    75(CX), $0x00
-	JNE     reciprocal32
-	VDIVPS  Z11, Z13, Z13
-	VDIVPS  Z11, Z14, Z14
-	VDIVPS  Z11, Z15, Z15
-	VDIVPS  Z11, Z16, Z16
-	JMP     divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided33:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z16, Z16
-	VMINPS        Z2, Z13, Z13
-	VMINPS        Z2, Z14, Z14
-	VMINPS        Z2, Z15, Z15
-	VMINPS        Z2, Z16, Z16
-	VMAXPS        Z1, Z13, Z13
-	VMAXPS        Z1, Z14, Z14
-	VMAXPS        Z1, Z15, Z15
-	VMAXPS        Z1, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VMOVDQA64     Z13, Z13
-	VPERMT2W      Z14, Z0, Z13
-	VMOVDQA64     Z15, Z14
-	VPERMT2W      Z16, Z0, Z14
-	CMPB          76(CX), $0x00
-	JNE           around34
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored35
-
-around34:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored35:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block28
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand30
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn27
-
-turns29:
-some18:
-some36:
-	TESTQ      AX, AX
-	JLE        done37
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near38
-	PREFETCHT1 (DX)(R9*1)
-
-near38:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand39:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VMOVUPS.Z    (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal40
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided41
-
-reciprocal40:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided41:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVDW       Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand39
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some36
-
-done37:
-	TESTQ R8, R8
-	JL    whole42
-	LEAQ  (DX)(AX*4), DX
-	LEAQ  (BX)(AX*2), BX
-	MOVQ  R8, AX
-	MOVQ  $-1, R8
-	JMP   aligned17
-
-whole42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-DATA even16<>+0(SB)/2, $0x0000
-DATA even16<>+2(SB)/2, $0x0002
-DATA even16<>+4(SB)/2, $0x0004
-DATA even16<>+6(SB)/2, $0x0006
-DATA even16<>+8(SB)/2, $0x0008
-DATA even16<>+10(SB)/2, $0x000a
-DATA even16<>+12(SB)/2, $0x000c
-DATA even16<>+14(SB)/2, $0x000e
-DATA even16<>+16(SB)/2, $0x0010
-DATA even16<>+18(SB)/2, $0x0012
-DATA even16<>+20(SB)/2, $0x0014
-DATA even16<>+22(SB)/2, $0x0016
-DATA even16<>+24(SB)/2, $0x0018
-DATA even16<>+26(SB)/2, $0x001a
-DATA even16<>+28(SB)/2, $0x001c
-DATA even16<>+30(SB)/2, $0x001e
-DATA even16<>+32(SB)/2, $0x0020
-DATA even16<>+34(SB)/2, $0x0022
-DATA even16<>+36(SB)/2, $0x0024
-DATA even16<>+38(SB)/2, $0x0026
-DATA even16<>+40(SB)/2, $0x0028
-DATA even16<>+42(SB)/2, $0x002a
-DATA even16<>+44(SB)/2, $0x002c
-DATA even16<>+46(SB)/2, $0x002e
-DATA even16<>+48(SB)/2, $0x0030
-DATA even16<>+50(SB)/2, $0x0032
-DATA even16<>+52(SB)/2, $0x0034
-DATA even16<>+54(SB)/2, $0x0036
-DATA even16<>+56(SB)/2, $0x0038
-DATA even16<>+58(SB)/2, $0x003a
-DATA even16<>+60(SB)/2, $0x003c
-DATA even16<>+62(SB)/2, $0x003e
-GLOBL even16<>(SB), RODATA|NOPTR, $64
-
 // func dynamicQuantizeAVX512F16I8(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
 TEXT ·dynamicQuantizeAVX512F16I8(SB), NOSPLIT, $0-16
@@ -1438,466 +940,6 @@ done37:
 	JL    whole42
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
-	MOVQ  R8, AX
-	MOVQ  $-1, R8
-	JMP   aligned17
-
-whole42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512F16I16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F16I16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VCVTPH2PS (DX), Z11
-	VCVTPH2PS 32(DX), Z12
-	VCVTPH2PS 64(DX), Z13
-	VCVTPH2PS 96(DX), Z14
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	VPMAXUD   Z12, Z4, Z4
-	VPMAXSD   Z12, Z8, Z8
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
-
-looked5:
-some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VCVTPH2PS.Z (DX), K1, Z11
-	VPMAXUD     Z11, Z3, Z3
-	VPMAXSD     Z11, Z7, Z7
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
-	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
-	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
-	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
-
-after8:
-	VUCOMISS X11, X12
-	JCS      after9
-	VMOVAPS  X11, X12
-
-after9:
-	VMOVSS 64(CX), X14
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
-
-divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
-
-after14:
-after13:
-	VMOVAPS  X11, X13
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
-	JPC      after15
-	VMOVAPS  X11, X13
-
-after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
-
-chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X15, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x18, X13, X13
-	VPSRLD       $0x08, X13, X15
-	VPORD        X15, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
-
-slow16:
-	MOVQ    $-1, R8
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, R8
-	MOVQ    R9, AX
-	JMP     some18
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide19
-
-turn20:
-	CMPQ AX, 104(CX)
-	JLT  turns22
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand23:
-	VBROADCASTSS (R11), Z11
-	VBROADCASTSS 1024(R11), Z16
-	VBROADCASTSS 2048(R11), Z11
-	VBROADCASTSS 2560(R11), Z12
-	VBROADCASTSS 3072(R11), Z13
-	VBROADCASTSS 3584(R11), Z14
-	VPBROADCASTD 4096(R11), Z15
-	MOVQ         104(CX), R9
-
-block21:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near24
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near24:
-	VCVTPH2PS     (DX), Z15
-	VCVTPH2PS     32(DX), Z17
-	VCVTPH2PS     64(DX), Z18
-	VCVTPH2PS     96(DX), Z19
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z20
-	VFMADD231PS   Z13, Z15, Z20
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z15
-	VFMADD231PS   Z13, Z17, Z15
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VMINPS        Z19, Z12, Z19
-	VMAXPS        Z19, Z11, Z19
-	VMULPS        Z14, Z19, Z18
-	VFMADD231PS   Z13, Z19, Z18
-	VCMPPS        $0x07, Z20, Z20, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z16, Z19, Z19
-	VADDPS        Z16, Z15, Z15
-	VADDPS        Z16, Z17, Z17
-	VADDPS        Z16, Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VMOVDQA64     Z19, Z19
-	VPERMT2W      Z15, Z0, Z19
-	VMOVDQA64     Z17, Z15
-	VPERMT2W      Z18, Z0, Z15
-	CMPB          76(CX), $0x00
-	JNE           around25
-	VMOVDQU64     Z19, (BX)
-	VMOVDQU64     Z15, 64(BX)
-	JMP           stored26
-
-around25:
-	VMOVNTDQ Z19, (BX)
-	VMOVNTDQ Z15, 64(BX)
-
-stored26:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block21
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand23
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn20
-
-turns22:
-divide19:
-turn27:
-	CMPQ AX, 104(CX)
-	JLT  turns29
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand30:
-	VBROADCASTSS (R11), Z11
-	VBROADCASTSS 1024(R11), Z12
-	MOVQ         104(CX), R9
-
-block28:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near31
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near31:
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal32
-	VDIVPS    Z11, Z13, Z13
-	VDIVPS    Z11, Z14, Z14
-	VDIVPS    Z11, Z15, Z15
-	VDIVPS    Z11, Z16, Z16
-	JMP       divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided33:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z16, Z16
-	VMINPS        Z2, Z13, Z13
-	VMINPS        Z2, Z14, Z14
-	VMINPS        Z2, Z15, Z15
-	VMINPS        Z2, Z16, Z16
-	VMAXPS        Z1, Z13, Z13
-	VMAXPS        Z1, Z14, Z14
-	VMAXPS        Z1, Z15, Z15
-	VMAXPS        Z1, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VMOVDQA64     Z13, Z13
-	VPERMT2W      Z14, Z0, Z13
-	VMOVDQA64     Z15, Z14
-	VPERMT2W      Z16, Z0, Z14
-	CMPB          76(CX), $0x00
-	JNE           around34
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored35
-
-around34:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored35:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block28
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand30
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn27
-
-turns29:
-some18:
-some36:
-	TESTQ      AX, AX
-	JLE        done37
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near38
-	PREFETCHT1 (DX)(R9*1)
-
-near38:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand39:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VCVTPH2PS.Z  (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal40
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided41
-
-reciprocal40:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided41:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVDW       Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand39
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some36
-
-done37:
-	TESTQ R8, R8
-	JL    whole42
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned17
@@ -2449,9 +1491,9 @@ DATA quarters64<>+48(SB)/8, $0x0000000000000005
 DATA quarters64<>+56(SB)/8, $0x0000000000000007
 GLOBL quarters64<>(SB), RODATA|NOPTR, $64
 
-// func dynamicQuantizeAVX512BF16I16(n int, f *frame)
+// func dynamicQuantizeAVX512F32I16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512BF16I16(SB), NOSPLIT, $0-16
+TEXT ·dynamicQuantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -2480,42 +1522,37 @@ step2:
 	MOVQ   AX, R8
 
 look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VPMOVZXWD (DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 32(DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 64(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 96(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	VPMAXUD   Z12, Z4, Z4
-	VPMAXSD   Z12, Z8, Z8
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
+	CMPQ    R8, $0x00000040
+	JLT     looked5
+	VMOVUPS (DX), Z11
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	VPMAXUD Z12, Z4, Z4
+	VPMAXSD Z12, Z8, Z8
+	VPMAXUD Z13, Z5, Z5
+	VPMAXSD Z13, Z9, Z9
+	VPMAXUD Z14, Z6, Z6
+	VPMAXSD Z14, Z10, Z10
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
 
 looked5:
 some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VPMOVZXWD.Z (DX), K1, Z11
-	VPSLLD      $0x10, Z11, Z11
-	VPMAXUD     Z11, Z3, Z3
-	VPMAXSD     Z11, Z7, Z7
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
+	TESTQ     R8, R8
+	JLE       done7
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (DX), K1, Z11
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	ADDQ      $+64, DX
+	SUBQ      $0x00000010, R8
+	JMP       some6
 
 done7:
 	MOVQ          232(CX), DX
@@ -2664,16 +1701,14 @@ block21:
 	JEQ        near24
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
 near24:
-	VPMOVZXWD     (DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     32(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
-	VPMOVZXWD     64(DX), Z18
-	VPSLLD        $0x10, Z18, Z18
-	VPMOVZXWD     96(DX), Z19
-	VPSLLD        $0x10, Z19, Z19
+	VMOVUPS       (DX), Z15
+	VMOVUPS       64(DX), Z17
+	VMOVUPS       128(DX), Z18
+	VMOVUPS       192(DX), Z19
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z20
@@ -2721,7 +1756,7 @@ around25:
 	VMOVNTDQ Z15, 64(BX)
 
 stored26:
-	ADDQ $+128, DX
+	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
 	JNE  block21
@@ -2754,23 +1789,21 @@ block28:
 	JEQ        near31
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
 near31:
-	VPMOVZXWD (DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 32(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 64(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal32
-	VDIVPS    Z11, Z13, Z13
-	VDIVPS    Z11, Z14, Z14
-	VDIVPS    Z11, Z15, Z15
-	VDIVPS    Z11, Z16, Z16
-	JMP       divided33
+	VMOVUPS (DX), Z13
+	VMOVUPS 64(DX), Z14
+	VMOVUPS 128(DX), Z15
+	VMOVUPS 192(DX), Z16
+	CMPB    75(CX), $0x00
+	JNE     reciprocal32
+	VDIVPS  Z11, Z13, Z13
+	VDIVPS  Z11, Z14, Z14
+	VDIVPS  Z11, Z15, Z15
+	VDIVPS  Z11, Z16, Z16
+	JMP     divided33
 
 reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
@@ -2826,7 +1859,7 @@ around34:
 	VMOVNTDQ Z14, 64(BX)
 
 stored35:
-	ADDQ $+128, DX
+	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
 	JNE  block28
@@ -2860,8 +1893,7 @@ near38:
 strand39:
 	VBROADCASTSS (R10), Z11
 	VBROADCASTSS 1024(R10), Z12
-	VPMOVZXWD.Z  (DX), K1, Z13
-	VPSLLD       $0x10, Z13, Z13
+	VMOVUPS.Z    (DX), K1, Z13
 	CMPB         75(CX), $0x00
 	JNE          reciprocal40
 	VDIVPS       Z11, Z13, Z11
@@ -2891,7 +1923,7 @@ divided41:
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
 	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
+	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
 	JMP           some36
@@ -2899,13 +1931,589 @@ divided41:
 done37:
 	TESTQ R8, R8
 	JL    whole42
-	LEAQ  (DX)(AX*2), DX
+	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned17
 
 whole42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+DATA even16<>+0(SB)/2, $0x0000
+DATA even16<>+2(SB)/2, $0x0002
+DATA even16<>+4(SB)/2, $0x0004
+DATA even16<>+6(SB)/2, $0x0006
+DATA even16<>+8(SB)/2, $0x0008
+DATA even16<>+10(SB)/2, $0x000a
+DATA even16<>+12(SB)/2, $0x000c
+DATA even16<>+14(SB)/2, $0x000e
+DATA even16<>+16(SB)/2, $0x0010
+DATA even16<>+18(SB)/2, $0x0012
+DATA even16<>+20(SB)/2, $0x0014
+DATA even16<>+22(SB)/2, $0x0016
+DATA even16<>+24(SB)/2, $0x0018
+DATA even16<>+26(SB)/2, $0x001a
+DATA even16<>+28(SB)/2, $0x001c
+DATA even16<>+30(SB)/2, $0x001e
+DATA even16<>+32(SB)/2, $0x0020
+DATA even16<>+34(SB)/2, $0x0022
+DATA even16<>+36(SB)/2, $0x0024
+DATA even16<>+38(SB)/2, $0x0026
+DATA even16<>+40(SB)/2, $0x0028
+DATA even16<>+42(SB)/2, $0x002a
+DATA even16<>+44(SB)/2, $0x002c
+DATA even16<>+46(SB)/2, $0x002e
+DATA even16<>+48(SB)/2, $0x0030
+DATA even16<>+50(SB)/2, $0x0032
+DATA even16<>+52(SB)/2, $0x0034
+DATA even16<>+54(SB)/2, $0x0036
+DATA even16<>+56(SB)/2, $0x0038
+DATA even16<>+58(SB)/2, $0x003a
+DATA even16<>+60(SB)/2, $0x003c
+DATA even16<>+62(SB)/2, $0x003e
+GLOBL even16<>(SB), RODATA|NOPTR, $64
+
+// func dynamicQuantizeAVX512H16I16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512H16I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    even16<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ      R8, $0x00000040
+	JLT       looked5
+	CMPB      272(CX), $0x00
+	JNE       kind7
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	JMP       loaded6
+
+kind7:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       loaded6
+
+loaded6:
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	VPMAXUD Z12, Z4, Z4
+	VPMAXSD Z12, Z8, Z8
+	VPMAXUD Z13, Z5, Z5
+	VPMAXSD Z13, Z9, Z9
+	VPMAXUD Z14, Z6, Z6
+	VPMAXSD Z14, Z10, Z10
+	ADDQ    $+128, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
+
+looked5:
+some9:
+	TESTQ       R8, R8
+	JLE         done10
+	MOVQ        $-1, R9
+	BZHIQ       R8, R9, R9
+	KMOVW       R9, K1
+	CMPB        272(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (DX), K1, Z11
+	JMP         loaded11
+
+kind12:
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         loaded11
+
+loaded11:
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	ADDQ    $+32, DX
+	SUBQ    $0x00000010, R8
+	JMP     some9
+
+done10:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after14
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after14:
+	VUCOMISS X11, X12
+	JCS      after15
+	VMOVAPS  X11, X12
+
+after15:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric16
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide17
+
+symmetric16:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide17:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after19
+	JPS      after20
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after20:
+after19:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen18
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after21
+	VMOVAPS  X11, X13
+
+after21:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen18:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow22
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow22
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x18, X13, X13
+	VPSRLD       $0x08, X13, X15
+	VPORD        X15, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow22:
+	MOVQ    $-1, R8
+	CMPB    78(CX), $0x00
+	JEQ     aligned23
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some24
+
+aligned23:
+	CMPB 77(CX), $0x00
+	JEQ  divide25
+
+turn26:
+	CMPQ AX, 104(CX)
+	JLT  turns28
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand29:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z16
+	VBROADCASTSS 2048(R11), Z11
+	VBROADCASTSS 2560(R11), Z12
+	VBROADCASTSS 3072(R11), Z13
+	VBROADCASTSS 3584(R11), Z14
+	VPBROADCASTD 4096(R11), Z15
+	MOVQ         104(CX), R9
+
+block27:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near30
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near30:
+	CMPB      272(CX), $0x00
+	JNE       kind32
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z17
+	VCVTPH2PS 64(DX), Z18
+	VCVTPH2PS 96(DX), Z19
+	JMP       loaded31
+
+kind32:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 64(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VPMOVZXWD 96(DX), Z19
+	VPSLLD    $0x10, Z19, Z19
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	VMOVAPS   Z19, Z19
+	JMP       loaded31
+
+loaded31:
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VMOVDQA64     Z19, Z19
+	VPERMT2W      Z15, Z0, Z19
+	VMOVDQA64     Z17, Z15
+	VPERMT2W      Z18, Z0, Z15
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z19, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z19, (BX)
+	VMOVNTDQ Z15, 64(BX)
+
+stored35:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block27
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand29
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn26
+
+turns28:
+divide25:
+turn36:
+	CMPQ AX, 104(CX)
+	JLT  turns38
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand39:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z12
+	MOVQ         104(CX), R9
+
+block37:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near40
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near40:
+	CMPB      272(CX), $0x00
+	JNE       kind42
+	VCVTPH2PS (DX), Z13
+	VCVTPH2PS 32(DX), Z14
+	VCVTPH2PS 64(DX), Z15
+	VCVTPH2PS 96(DX), Z16
+	JMP       loaded41
+
+kind42:
+	VPMOVZXWD (DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 32(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 64(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded41
+
+loaded41:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal44
+	VDIVPS Z11, Z13, Z13
+	VDIVPS Z11, Z14, Z14
+	VDIVPS Z11, Z15, Z15
+	VDIVPS Z11, Z16, Z16
+	JMP    divided45
+
+reciprocal44:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided45:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VMOVDQA64     Z13, Z13
+	VPERMT2W      Z14, Z0, Z13
+	VMOVDQA64     Z15, Z14
+	VPERMT2W      Z16, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around46
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored47
+
+around46:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored47:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block37
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn36
+
+turns38:
+some24:
+some48:
+	TESTQ      AX, AX
+	JLE        done49
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near50
+	PREFETCHT1 (DX)(R9*1)
+
+near50:
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand51:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	CMPB         272(CX), $0x00
+	JNE          kind53
+	VCVTPH2PS.Z  (DX), K1, Z13
+	JMP          loaded52
+
+kind53:
+	VPMOVZXWD.Z (DX), K1, Z13
+	VPSLLD      $0x10, Z13, Z13
+	VMOVAPS     Z13, Z13
+	JMP         loaded52
+
+loaded52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Z11, Z13, Z11
+	JMP    divided56
+
+reciprocal55:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
+
+divided56:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVDW       Z11, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand51
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some48
+
+done49:
+	TESTQ R8, R8
+	JL    whole57
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned23
+
+whole57:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX

@@ -641,6 +641,1639 @@ DATA all32_3f800000<>+56(SB)/4, $0x3f800000
 DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
+// func quantizeAVX512F64I8(n int, f *frame)
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided12:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y9
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z9, Z4
+	VCVTPD2DQ     Z6, Y9
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VPMOVDB       Z4, X4
+	VPMOVDB       Z5, X5
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     X4, (BX)
+	VMOVDQU64     X5, 16(BX)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+some5:
+some15:
+	TESTQ      AX, AX
+	JLE        done16
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near17
+	PREFETCHT1 (DX)(R9*1)
+
+near17:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 1024(R10), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal19
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided20
+
+reciprocal19:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided20:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VPMOVDB       Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand18
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
+	SUBQ          $0x00000008, AX
+	JMP           some15
+
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+	VBROADCASTSD 56(CX), Z8
+	VBROADCASTSD 64(CX), Z9
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block23:
+	CMPQ       AX, $0x00000020
+	JLT        blocks24
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near25
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near25:
+	CMPB    72(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
+
+loaded26:
+	CMPB    73(CX), $0x00
+	JEQ     loaded27
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
+
+loaded27:
+	VMOVUPD (DX), Z10
+	VMOVUPD 64(DX), Z11
+	VMOVUPD 128(DX), Z12
+	VMOVUPD 192(DX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal28
+	VDIVPD  Z0, Z10, Z10
+	VDIVPD  Z1, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+	VDIVPD  Z3, Z13, Z13
+	JMP     divided29
+
+reciprocal28:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z0, Z14, Z14
+	VMULPD  Z14, Z10, Z10
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z1, Z14, Z14
+	VMULPD  Z14, Z11, Z11
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z2, Z14, Z14
+	VMULPD  Z14, Z12, Z12
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z3, Z14, Z14
+	VMULPD  Z14, Z13, Z13
+
+divided29:
+	VCMPPD        $0x07, Z10, Z10, K1
+	VCMPPD        $0x07, Z11, Z11, K2
+	VCMPPD        $0x07, Z12, Z12, K3
+	VCMPPD        $0x07, Z13, Z13, K4
+	VRNDSCALEPD.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPD.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPD.Z $0x08, Z13, K4, Z13
+	VADDPD        Z4, Z10, Z10
+	VADDPD        Z5, Z11, Z11
+	VADDPD        Z6, Z12, Z12
+	VADDPD        Z7, Z13, Z13
+	VMINPD        Z9, Z10, Z10
+	VMINPD        Z9, Z11, Z11
+	VMINPD        Z9, Z12, Z12
+	VMINPD        Z9, Z13, Z13
+	VMAXPD        Z8, Z10, Z10
+	VMAXPD        Z8, Z11, Z11
+	VMAXPD        Z8, Z12, Z12
+	VMAXPD        Z8, Z13, Z13
+	VCVTPD2DQ     Z10, Y15
+	VCVTPD2DQ     Z11, Y10
+	VINSERTI64X4  $0x01, Y10, Z15, Z10
+	VCVTPD2DQ     Z12, Y15
+	VCVTPD2DQ     Z13, Y11
+	VINSERTI64X4  $0x01, Y11, Z15, Z11
+	VPMOVDB       Z10, X10
+	VPMOVDB       Z11, X11
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     X10, (BX)
+	VMOVDQU64     X11, 16(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ X10, (BX)
+	VMOVNTDQ X11, 16(BX)
+
+stored31:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block23
+
+blocks24:
+some32:
+	TESTQ     AX, AX
+	JLE       done33
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded34
+	VMOVUPD.Z (SI), K1, Z0
+
+loaded34:
+	CMPB      73(CX), $0x00
+	JEQ       loaded35
+	VMOVUPD.Z (DI), K1, Z4
+
+loaded35:
+	VMOVUPD.Z (DX), K1, Z10
+	CMPB      75(CX), $0x00
+	JNE       reciprocal36
+	VDIVPD    Z0, Z10, Z10
+	JMP       divided37
+
+reciprocal36:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD  Z0, Z11, Z11
+	VMULPD  Z11, Z10, Z10
+
+divided37:
+	VCMPPD        $0x07, Z10, Z10, K2
+	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
+	VADDPD        Z4, Z10, Z10
+	VMINPD        Z9, Z10, Z10
+	VMAXPD        Z8, Z10, Z10
+	VCVTPD2DQ     Z10, Y10
+	VPMOVDB       Y10, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000008, AX
+	JMP           some32
+
+done33:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
+GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
+
+// func quantizeAVX512F16I8(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
+	VMOVDQU64    transposed32<>+0(SB), Z1
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z2
+	VBROADCASTSS 64(CX), Z3
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand10:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z4
+	VBROADCASTSS 2048(R11), Z4
+	VBROADCASTSS 2560(R11), Z5
+	VBROADCASTSS 3072(R11), Z6
+	VBROADCASTSS 3584(R11), Z7
+	VPBROADCASTD 4096(R11), Z8
+	MOVQ         104(CX), R9
+
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near11:
+	VCVTPH2PS   (DX), Z9
+	VCVTPH2PS   32(DX), Z10
+	VCVTPH2PS   64(DX), Z11
+	VCVTPH2PS   96(DX), Z12
+	VMINPS      Z9, Z5, Z9
+	VMAXPS      Z9, Z4, Z9
+	VMULPS      Z7, Z9, Z13
+	VFMADD231PS Z6, Z9, Z13
+	VMINPS      Z10, Z5, Z10
+	VMAXPS      Z10, Z4, Z10
+	VMULPS      Z7, Z10, Z9
+	VFMADD231PS Z6, Z10, Z9
+	VMINPS      Z11, Z5, Z11
+	VMAXPS      Z11, Z4, Z11
+	VMULPS      Z7, Z11, Z10
+	VFMADD231PS Z6, Z11, Z10
+	VMINPS      Z12, Z5, Z12
+	VMAXPS      Z12, Z4, Z12
+	VMULPS      Z7, Z12, Z11
+	VFMADD231PS Z6, Z12, Z11
+	VCVTPS2DQ   Z13, Z12
+	VCVTPS2DQ   Z9, Z9
+	VCVTPS2DQ   Z10, Z10
+	VCVTPS2DQ   Z11, Z11
+	VPACKSSDW   Z9, Z12, Z9
+	VPACKSSDW   Z11, Z10, Z10
+	VPANDD      Z0, Z9, Z9
+	VPANDD      Z0, Z10, Z10
+	VPACKUSWB   Z10, Z9, Z9
+	VPERMD      Z9, Z1, Z9
+	VPADDB      Z8, Z9, Z9
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU64   Z9, (BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Z9, (BX)
+
+stored13:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn14:
+	CMPQ AX, 104(CX)
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand17:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
+	MOVQ         104(CX), R9
+
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near18:
+	VCVTPH2PS (DX), Z6
+	VCVTPH2PS 32(DX), Z7
+	VCVTPH2PS 64(DX), Z8
+	VCVTPH2PS 96(DX), Z9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal19
+	VDIVPS    Z4, Z6, Z6
+	VDIVPS    Z4, Z7, Z7
+	VDIVPS    Z4, Z8, Z8
+	VDIVPS    Z4, Z9, Z9
+	JMP       divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided20:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z3, Z6, Z6
+	VMINPS        Z3, Z7, Z7
+	VMINPS        Z3, Z8, Z8
+	VMINPS        Z3, Z9, Z9
+	VMAXPS        Z2, Z6, Z6
+	VMAXPS        Z2, Z7, Z7
+	VMAXPS        Z2, Z8, Z8
+	VMAXPS        Z2, Z9, Z9
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VPACKSSDW     Z7, Z6, Z6
+	VPACKSSDW     Z9, Z8, Z7
+	VPANDD        Z0, Z6, Z6
+	VPANDD        Z0, Z7, Z7
+	VPACKUSWB     Z7, Z6, Z6
+	VPERMD        Z6, Z1, Z6
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z6, (BX)
+	JMP           stored22
+
+around21:
+	VMOVNTDQ Z6, (BX)
+
+stored22:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block15
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn14
+
+turns16:
+some5:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
+
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand26:
+	VBROADCASTSS (R10), Z4
+	VBROADCASTSS 1024(R10), Z5
+	VCVTPH2PS.Z  (DX), K1, Z6
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Z4, Z6, Z4
+	JMP          divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z4, Z7, Z7
+	VMULPS  Z7, Z6, Z4
+
+divided28:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z5, Z4, Z4
+	VMINPS        Z3, Z4, Z4
+	VMAXPS        Z2, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VPMOVDB       Z4, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, AX
+	JMP           some23
+
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS (DI), Z9
+	VBROADCASTSS 56(CX), Z10
+	VBROADCASTSS 64(CX), Z11
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide31
+	CMPB         72(CX), $0x00
+	JNE          divide31
+	CMPB         73(CX), $0x00
+	JNE          divide31
+	CMPB         75(CX), $0x00
+	JNE          divide31
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide31
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide31
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide31
+	VMINPS       Z11, Z6, Z12
+	VMINPS       Z11, Z7, Z13
+	VMINPS       Z11, Z8, Z14
+	VMINPS       Z11, Z9, Z15
+	VMAXPS       Z10, Z12, Z12
+	VMAXPS       Z10, Z13, Z13
+	VMAXPS       Z10, Z14, Z13
+	VMAXPS       Z10, Z15, Z13
+	VMOVD        X12, R8
+	CMPL         R8, (DI)
+	JNE          divide31
+	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z14
+	VFNMADD231PS Z2, Z14, Z15
+	VDIVPS       Z2, Z15, Z15
+	VSUBPS       Z6, Z10, Z12
+	VMULPS       Z2, Z12, Z12
+	VSUBPS       Z6, Z11, Z13
+	VMULPS       Z2, Z13, Z13
+	VCVTPS2DQ    Z6, Z16
+	VPSLLD       $0x18, Z16, Z16
+	VPSRLD       $0x08, Z16, Z17
+	VPORD        Z17, Z16, Z16
+	VPSRLD       $0x10, Z16, Z17
+	VPORD        Z17, Z16, Z16
+
+block32:
+	CMPQ       AX, $0x00000040
+	JLT        blocks33
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near34:
+	VCVTPH2PS   (DX), Z17
+	VCVTPH2PS   32(DX), Z18
+	VCVTPH2PS   64(DX), Z19
+	VCVTPH2PS   96(DX), Z20
+	VMINPS      Z17, Z13, Z17
+	VMAXPS      Z17, Z12, Z17
+	VMULPS      Z15, Z17, Z21
+	VFMADD231PS Z14, Z17, Z21
+	VMINPS      Z18, Z13, Z18
+	VMAXPS      Z18, Z12, Z18
+	VMULPS      Z15, Z18, Z17
+	VFMADD231PS Z14, Z18, Z17
+	VMINPS      Z19, Z13, Z19
+	VMAXPS      Z19, Z12, Z19
+	VMULPS      Z15, Z19, Z18
+	VFMADD231PS Z14, Z19, Z18
+	VMINPS      Z20, Z13, Z20
+	VMAXPS      Z20, Z12, Z20
+	VMULPS      Z15, Z20, Z19
+	VFMADD231PS Z14, Z20, Z19
+	VCVTPS2DQ   Z21, Z20
+	VCVTPS2DQ   Z17, Z17
+	VCVTPS2DQ   Z18, Z18
+	VCVTPS2DQ   Z19, Z19
+	VPACKSSDW   Z17, Z20, Z17
+	VPACKSSDW   Z19, Z18, Z18
+	VPANDD      Z0, Z17, Z17
+	VPANDD      Z0, Z18, Z18
+	VPACKUSWB   Z18, Z17, Z17
+	VPERMD      Z17, Z1, Z17
+	VPADDB      Z16, Z17, Z17
+	CMPB        76(CX), $0x00
+	JNE         around35
+	VMOVDQU64   Z17, (BX)
+	JMP         stored36
+
+around35:
+	VMOVNTDQ Z17, (BX)
+
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block32
+
+blocks33:
+divide31:
+block37:
+	CMPQ       AX, $0x00000040
+	JLT        blocks38
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near39:
+	CMPB    72(CX), $0x00
+	JEQ     loaded40
+	VMOVUPS (SI), Z2
+	VMOVUPS 64(SI), Z3
+	VMOVUPS 128(SI), Z4
+	VMOVUPS 192(SI), Z5
+
+loaded40:
+	CMPB    73(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	VMOVUPS 128(DI), Z8
+	VMOVUPS 192(DI), Z9
+
+loaded41:
+	VCVTPH2PS (DX), Z12
+	VCVTPH2PS 32(DX), Z13
+	VCVTPH2PS 64(DX), Z14
+	VCVTPH2PS 96(DX), Z15
+	CMPB      75(CX), $0x00
+	JNE       reciprocal42
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z3, Z13, Z13
+	VDIVPS    Z4, Z14, Z14
+	VDIVPS    Z5, Z15, Z15
+	JMP       divided43
+
+reciprocal42:
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z2, Z16, Z16
+	VMULPS  Z16, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z3, Z16, Z16
+	VMULPS  Z16, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z4, Z16, Z16
+	VMULPS  Z16, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z5, Z16, Z16
+	VMULPS  Z16, Z15, Z15
+
+divided43:
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z13, Z13, K2
+	VCMPPS        $0x07, Z14, Z14, K3
+	VCMPPS        $0x07, Z15, Z15, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VADDPS        Z9, Z15, Z15
+	VMINPS        Z11, Z12, Z12
+	VMINPS        Z11, Z13, Z13
+	VMINPS        Z11, Z14, Z14
+	VMINPS        Z11, Z15, Z15
+	VMAXPS        Z10, Z12, Z12
+	VMAXPS        Z10, Z13, Z13
+	VMAXPS        Z10, Z14, Z14
+	VMAXPS        Z10, Z15, Z15
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VPACKSSDW     Z13, Z12, Z12
+	VPACKSSDW     Z15, Z14, Z13
+	VPANDD        Z0, Z12, Z12
+	VPANDD        Z0, Z13, Z13
+	VPACKUSWB     Z13, Z12, Z12
+	VPERMD        Z12, Z1, Z12
+	CMPB          76(CX), $0x00
+	JNE           around44
+	VMOVDQU64     Z12, (BX)
+	JMP           stored45
+
+around44:
+	VMOVNTDQ Z12, (BX)
+
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block37
+
+blocks38:
+some46:
+	TESTQ     AX, AX
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z2
+
+loaded48:
+	CMPB      73(CX), $0x00
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z6
+
+loaded49:
+	VCVTPH2PS.Z (DX), K1, Z12
+	CMPB        75(CX), $0x00
+	JNE         reciprocal50
+	VDIVPS      Z2, Z12, Z12
+	JMP         divided51
+
+reciprocal50:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z2, Z13, Z13
+	VMULPS  Z13, Z12, Z12
+
+divided51:
+	VCMPPS        $0x07, Z12, Z12, K2
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VADDPS        Z6, Z12, Z12
+	VMINPS        Z11, Z12, Z12
+	VMAXPS        Z10, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPMOVDB       Z12, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some46
+
+done47:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512BF16I8(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64    even16split<>+0(SB), Z1
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z2
+	VMOVDQU64    quarters64<>+0(SB), Z3
+	VMOVDQU64    transposed32<>+0(SB), Z4
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand10:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z7
+	VBROADCASTSS 2560(R11), Z8
+	VBROADCASTSS 3072(R11), Z9
+	VBROADCASTSS 3584(R11), Z10
+	VPBROADCASTD 4096(R11), Z11
+	MOVQ         104(CX), R9
+
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near11:
+	VMOVDQU32   (DX), Z13
+	VPSLLD      $0x10, Z13, Z12
+	VPANDD      Z0, Z13, Z13
+	VMOVDQU32   64(DX), Z15
+	VPSLLD      $0x10, Z15, Z14
+	VPANDD      Z0, Z15, Z15
+	VMINPS      Z12, Z8, Z12
+	VMAXPS      Z12, Z7, Z12
+	VMULPS      Z10, Z12, Z16
+	VFMADD231PS Z9, Z12, Z16
+	VMINPS      Z13, Z8, Z13
+	VMAXPS      Z13, Z7, Z13
+	VMULPS      Z10, Z13, Z12
+	VFMADD231PS Z9, Z13, Z12
+	VMINPS      Z14, Z8, Z14
+	VMAXPS      Z14, Z7, Z14
+	VMULPS      Z10, Z14, Z13
+	VFMADD231PS Z9, Z14, Z13
+	VMINPS      Z15, Z8, Z15
+	VMAXPS      Z15, Z7, Z15
+	VMULPS      Z10, Z15, Z14
+	VFMADD231PS Z9, Z15, Z14
+	VCVTPS2DQ   Z16, Z15
+	VCVTPS2DQ   Z12, Z12
+	VCVTPS2DQ   Z13, Z13
+	VCVTPS2DQ   Z14, Z14
+	VMOVDQA64   Z15, Z15
+	VPERMT2W    Z12, Z1, Z15
+	VMOVDQA64   Z13, Z12
+	VPERMT2W    Z14, Z1, Z12
+	VPANDD      Z2, Z15, Z15
+	VPANDD      Z2, Z12, Z12
+	VPACKUSWB   Z12, Z15, Z12
+	VPERMQ      Z12, Z3, Z12
+	VPADDB      Z11, Z12, Z12
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU64   Z12, (BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Z12, (BX)
+
+stored13:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn14:
+	CMPQ AX, 104(CX)
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand17:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z8
+	MOVQ         104(CX), R9
+
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near18:
+	VPMOVZXWD (DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	CMPB      75(CX), $0x00
+	JNE       reciprocal19
+	VDIVPS    Z7, Z9, Z9
+	VDIVPS    Z7, Z10, Z10
+	VDIVPS    Z7, Z11, Z11
+	VDIVPS    Z7, Z12, Z12
+	JMP       divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z9, Z9
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z12, Z12
+
+divided20:
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z12
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z12, Z12
+	VMINPS        Z6, Z9, Z9
+	VMINPS        Z6, Z10, Z10
+	VMINPS        Z6, Z11, Z11
+	VMINPS        Z6, Z12, Z12
+	VMAXPS        Z5, Z9, Z9
+	VMAXPS        Z5, Z10, Z10
+	VMAXPS        Z5, Z11, Z11
+	VMAXPS        Z5, Z12, Z12
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VPACKSSDW     Z10, Z9, Z9
+	VPACKSSDW     Z12, Z11, Z10
+	VPANDD        Z2, Z9, Z9
+	VPANDD        Z2, Z10, Z10
+	VPACKUSWB     Z10, Z9, Z9
+	VPERMD        Z9, Z4, Z9
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z9, (BX)
+	JMP           stored22
+
+around21:
+	VMOVNTDQ Z9, (BX)
+
+stored22:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block15
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn14
+
+turns16:
+some5:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
+
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand26:
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS 1024(R10), Z8
+	VPMOVZXWD.Z  (DX), K1, Z9
+	VPSLLD       $0x10, Z9, Z9
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Z7, Z9, Z7
+	JMP          divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z7, Z10, Z10
+	VMULPS  Z10, Z9, Z7
+
+divided28:
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z8, Z7, Z7
+	VMINPS        Z6, Z7, Z7
+	VMAXPS        Z5, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPMOVDB       Z7, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, AX
+	JMP           some23
+
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS (DI), Z9
+	VBROADCASTSS 56(CX), Z10
+	VBROADCASTSS 64(CX), Z11
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide31
+	CMPB         72(CX), $0x00
+	JNE          divide31
+	CMPB         73(CX), $0x00
+	JNE          divide31
+	CMPB         75(CX), $0x00
+	JNE          divide31
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide31
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide31
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide31
+	VMINPS       Z11, Z6, Z12
+	VMINPS       Z11, Z7, Z13
+	VMINPS       Z11, Z8, Z14
+	VMINPS       Z11, Z9, Z15
+	VMAXPS       Z10, Z12, Z12
+	VMAXPS       Z10, Z13, Z13
+	VMAXPS       Z10, Z14, Z13
+	VMAXPS       Z10, Z15, Z13
+	VMOVD        X12, R8
+	CMPL         R8, (DI)
+	JNE          divide31
+	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z0, Z15, Z14
+	VFNMADD231PS Z0, Z14, Z15
+	VDIVPS       Z0, Z15, Z15
+	VSUBPS       Z6, Z10, Z12
+	VMULPS       Z0, Z12, Z12
+	VSUBPS       Z6, Z11, Z13
+	VMULPS       Z0, Z13, Z13
+	VCVTPS2DQ    Z6, Z16
+	VPSLLD       $0x18, Z16, Z16
+	VPSRLD       $0x08, Z16, Z17
+	VPORD        Z17, Z16, Z16
+	VPSRLD       $0x10, Z16, Z17
+	VPORD        Z17, Z16, Z16
+
+block32:
+	CMPQ       AX, $0x00000040
+	JLT        blocks33
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near34:
+	VPMOVZXWD   (DX), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   32(DX), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VPMOVZXWD   64(DX), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VPMOVZXWD   96(DX), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VMINPS      Z17, Z13, Z17
+	VMAXPS      Z17, Z12, Z17
+	VMULPS      Z15, Z17, Z21
+	VFMADD231PS Z14, Z17, Z21
+	VMINPS      Z18, Z13, Z18
+	VMAXPS      Z18, Z12, Z18
+	VMULPS      Z15, Z18, Z17
+	VFMADD231PS Z14, Z18, Z17
+	VMINPS      Z19, Z13, Z19
+	VMAXPS      Z19, Z12, Z19
+	VMULPS      Z15, Z19, Z18
+	VFMADD231PS Z14, Z19, Z18
+	VMINPS      Z20, Z13, Z20
+	VMAXPS      Z20, Z12, Z20
+	VMULPS      Z15, Z20, Z19
+	VFMADD231PS Z14, Z20, Z19
+	VCVTPS2DQ   Z21, Z20
+	VCVTPS2DQ   Z17, Z17
+	VCVTPS2DQ   Z18, Z18
+	VCVTPS2DQ   Z19, Z19
+	VPACKSSDW   Z17, Z20, Z17
+	VPACKSSDW   Z19, Z18, Z18
+	VPANDD      Z2, Z17, Z17
+	VPANDD      Z2, Z18, Z18
+	VPACKUSWB   Z18, Z17, Z17
+	VPERMD      Z17, Z4, Z17
+	VPADDB      Z16, Z17, Z17
+	CMPB        76(CX), $0x00
+	JNE         around35
+	VMOVDQU64   Z17, (BX)
+	JMP         stored36
+
+around35:
+	VMOVNTDQ Z17, (BX)
+
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block32
+
+blocks33:
+divide31:
+block37:
+	CMPQ       AX, $0x00000040
+	JLT        blocks38
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near39:
+	CMPB    72(CX), $0x00
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z5
+
+loaded40:
+	CMPB    73(CX), $0x00
+	JEQ     loaded41
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	VMOVUPS 128(DI), Z8
+	VMOVUPS 192(DI), Z9
+
+loaded41:
+	VPMOVZXWD (DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 32(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 64(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	CMPB      75(CX), $0x00
+	JNE       reciprocal42
+	VDIVPS    Z0, Z12, Z12
+	VDIVPS    Z1, Z13, Z13
+	VDIVPS    Z3, Z14, Z14
+	VDIVPS    Z5, Z15, Z15
+	JMP       divided43
+
+reciprocal42:
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z0, Z16, Z16
+	VMULPS  Z16, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z1, Z16, Z16
+	VMULPS  Z16, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z3, Z16, Z16
+	VMULPS  Z16, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z5, Z16, Z16
+	VMULPS  Z16, Z15, Z15
+
+divided43:
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z13, Z13, K2
+	VCMPPS        $0x07, Z14, Z14, K3
+	VCMPPS        $0x07, Z15, Z15, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VADDPS        Z9, Z15, Z15
+	VMINPS        Z11, Z12, Z12
+	VMINPS        Z11, Z13, Z13
+	VMINPS        Z11, Z14, Z14
+	VMINPS        Z11, Z15, Z15
+	VMAXPS        Z10, Z12, Z12
+	VMAXPS        Z10, Z13, Z13
+	VMAXPS        Z10, Z14, Z14
+	VMAXPS        Z10, Z15, Z15
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VPACKSSDW     Z13, Z12, Z12
+	VPACKSSDW     Z15, Z14, Z13
+	VPANDD        Z2, Z12, Z12
+	VPANDD        Z2, Z13, Z13
+	VPACKUSWB     Z13, Z12, Z12
+	VPERMD        Z12, Z4, Z12
+	CMPB          76(CX), $0x00
+	JNE           around44
+	VMOVDQU64     Z12, (BX)
+	JMP           stored45
+
+around44:
+	VMOVNTDQ Z12, (BX)
+
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block37
+
+blocks38:
+some46:
+	TESTQ     AX, AX
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded48:
+	CMPB      73(CX), $0x00
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z6
+
+loaded49:
+	VPMOVZXWD.Z (DX), K1, Z12
+	VPSLLD      $0x10, Z12, Z12
+	CMPB        75(CX), $0x00
+	JNE         reciprocal50
+	VDIVPS      Z0, Z12, Z12
+	JMP         divided51
+
+reciprocal50:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z0, Z13, Z13
+	VMULPS  Z13, Z12, Z12
+
+divided51:
+	VCMPPS        $0x07, Z12, Z12, K2
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VADDPS        Z6, Z12, Z12
+	VMINPS        Z11, Z12, Z12
+	VMAXPS        Z10, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPMOVDB       Z12, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some46
+
+done47:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+
+DATA even16split<>+0(SB)/2, $0x0000
+DATA even16split<>+2(SB)/2, $0x0020
+DATA even16split<>+4(SB)/2, $0x0002
+DATA even16split<>+6(SB)/2, $0x0022
+DATA even16split<>+8(SB)/2, $0x0004
+DATA even16split<>+10(SB)/2, $0x0024
+DATA even16split<>+12(SB)/2, $0x0006
+DATA even16split<>+14(SB)/2, $0x0026
+DATA even16split<>+16(SB)/2, $0x0008
+DATA even16split<>+18(SB)/2, $0x0028
+DATA even16split<>+20(SB)/2, $0x000a
+DATA even16split<>+22(SB)/2, $0x002a
+DATA even16split<>+24(SB)/2, $0x000c
+DATA even16split<>+26(SB)/2, $0x002c
+DATA even16split<>+28(SB)/2, $0x000e
+DATA even16split<>+30(SB)/2, $0x002e
+DATA even16split<>+32(SB)/2, $0x0010
+DATA even16split<>+34(SB)/2, $0x0030
+DATA even16split<>+36(SB)/2, $0x0012
+DATA even16split<>+38(SB)/2, $0x0032
+DATA even16split<>+40(SB)/2, $0x0014
+DATA even16split<>+42(SB)/2, $0x0034
+DATA even16split<>+44(SB)/2, $0x0016
+DATA even16split<>+46(SB)/2, $0x0036
+DATA even16split<>+48(SB)/2, $0x0018
+DATA even16split<>+50(SB)/2, $0x0038
+DATA even16split<>+52(SB)/2, $0x001a
+DATA even16split<>+54(SB)/2, $0x003a
+DATA even16split<>+56(SB)/2, $0x001c
+DATA even16split<>+58(SB)/2, $0x003c
+DATA even16split<>+60(SB)/2, $0x001e
+DATA even16split<>+62(SB)/2, $0x003e
+GLOBL even16split<>(SB), RODATA|NOPTR, $64
+
+DATA quarters64<>+0(SB)/8, $0x0000000000000000
+DATA quarters64<>+8(SB)/8, $0x0000000000000002
+DATA quarters64<>+16(SB)/8, $0x0000000000000004
+DATA quarters64<>+24(SB)/8, $0x0000000000000006
+DATA quarters64<>+32(SB)/8, $0x0000000000000001
+DATA quarters64<>+40(SB)/8, $0x0000000000000003
+DATA quarters64<>+48(SB)/8, $0x0000000000000005
+DATA quarters64<>+56(SB)/8, $0x0000000000000007
+GLOBL quarters64<>(SB), RODATA|NOPTR, $64
+
 // func quantizeAVX512F32I16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $0-16
@@ -1960,406 +3593,6 @@ DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
 GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX512F64I8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Z0
-	VBROADCASTSD 64(CX), Z1
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x00, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand9:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 1024(R11), Z3
-	MOVQ         104(CX), R9
-
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-
-near10:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z6
-	VMOVUPD 192(DX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal11
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	VDIVPD  Z2, Z7, Z7
-	JMP     divided12
-
-reciprocal11:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided12:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z6, Z6, K3
-	VCMPPD        $0x07, Z7, Z7, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z6, Z6
-	VADDPD        Z3, Z7, Z7
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z6, Z6
-	VMINPD        Z1, Z7, Z7
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z6, Z6
-	VMAXPD        Z0, Z7, Z7
-	VCVTPD2DQ     Z4, Y9
-	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z9, Z4
-	VCVTPD2DQ     Z6, Y9
-	VCVTPD2DQ     Z7, Y5
-	VINSERTI64X4  $0x01, Y5, Z9, Z5
-	VPMOVDB       Z4, X4
-	VPMOVDB       Z5, X5
-	CMPB          76(CX), $0x00
-	JNE           around13
-	VMOVDQU64     X4, (BX)
-	VMOVDQU64     X5, 16(BX)
-	JMP           stored14
-
-around13:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored14:
-	ADDQ $+256, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000020, R9
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R11
-	DECQ R10
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some5:
-some15:
-	TESTQ      AX, AX
-	JLE        done16
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near17
-	PREFETCHT1 (DX)(R9*1)
-
-near17:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal19
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided20:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VPMOVDB       Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand18
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+8, BX
-	SUBQ          $0x00000008, AX
-	JMP           some15
-
-done16:
-	TESTQ DI, DI
-	JL    whole21
-	LEAQ  (DX)(AX*8), DX
-	LEAQ  (BX)(AX*1), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole21:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-	VBROADCASTSD 56(CX), Z8
-	VBROADCASTSD 64(CX), Z9
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block23:
-	CMPQ       AX, $0x00000020
-	JLT        blocks24
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near25
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near25:
-	CMPB    72(CX), $0x00
-	JEQ     loaded26
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded26:
-	CMPB    73(CX), $0x00
-	JEQ     loaded27
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded27:
-	VMOVUPD (DX), Z10
-	VMOVUPD 64(DX), Z11
-	VMOVUPD 128(DX), Z12
-	VMOVUPD 192(DX), Z13
-	CMPB    75(CX), $0x00
-	JNE     reciprocal28
-	VDIVPD  Z0, Z10, Z10
-	VDIVPD  Z1, Z11, Z11
-	VDIVPD  Z2, Z12, Z12
-	VDIVPD  Z3, Z13, Z13
-	JMP     divided29
-
-reciprocal28:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z0, Z14, Z14
-	VMULPD  Z14, Z10, Z10
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z1, Z14, Z14
-	VMULPD  Z14, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z2, Z14, Z14
-	VMULPD  Z14, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z3, Z14, Z14
-	VMULPD  Z14, Z13, Z13
-
-divided29:
-	VCMPPD        $0x07, Z10, Z10, K1
-	VCMPPD        $0x07, Z11, Z11, K2
-	VCMPPD        $0x07, Z12, Z12, K3
-	VCMPPD        $0x07, Z13, Z13, K4
-	VRNDSCALEPD.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPD.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPD.Z $0x08, Z13, K4, Z13
-	VADDPD        Z4, Z10, Z10
-	VADDPD        Z5, Z11, Z11
-	VADDPD        Z6, Z12, Z12
-	VADDPD        Z7, Z13, Z13
-	VMINPD        Z9, Z10, Z10
-	VMINPD        Z9, Z11, Z11
-	VMINPD        Z9, Z12, Z12
-	VMINPD        Z9, Z13, Z13
-	VMAXPD        Z8, Z10, Z10
-	VMAXPD        Z8, Z11, Z11
-	VMAXPD        Z8, Z12, Z12
-	VMAXPD        Z8, Z13, Z13
-	VCVTPD2DQ     Z10, Y15
-	VCVTPD2DQ     Z11, Y10
-	VINSERTI64X4  $0x01, Y10, Z15, Z10
-	VCVTPD2DQ     Z12, Y15
-	VCVTPD2DQ     Z13, Y11
-	VINSERTI64X4  $0x01, Y11, Z15, Z11
-	VPMOVDB       Z10, X10
-	VPMOVDB       Z11, X11
-	CMPB          76(CX), $0x00
-	JNE           around30
-	VMOVDQU64     X10, (BX)
-	VMOVDQU64     X11, 16(BX)
-	JMP           stored31
-
-around30:
-	VMOVNTDQ X10, (BX)
-	VMOVNTDQ X11, 16(BX)
-
-stored31:
-	ADDQ $+256, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block23
-
-blocks24:
-some32:
-	TESTQ     AX, AX
-	JLE       done33
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded34:
-	CMPB      73(CX), $0x00
-	JEQ       loaded35
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded35:
-	VMOVUPD.Z (DX), K1, Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal36
-	VDIVPD    Z0, Z10, Z10
-	JMP       divided37
-
-reciprocal36:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
-	VDIVPD  Z0, Z11, Z11
-	VMULPD  Z11, Z10, Z10
-
-divided37:
-	VCMPPD        $0x07, Z10, Z10, K2
-	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
-	VADDPD        Z4, Z10, Z10
-	VMINPD        Z9, Z10, Z10
-	VMAXPD        Z8, Z10, Z10
-	VCVTPD2DQ     Z10, Y10
-	VPMOVDB       Y10, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+8, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000008, AX
-	JMP           some32
-
-done33:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
-GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
-
 // func quantizeAVX512F64I16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $0-16
@@ -3133,584 +4366,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512F16I8(n int, f *frame)
+// func quantizeAVX512H16I16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z2
-	VBROADCASTSS 64(CX), Z3
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x00, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand10:
-	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 1024(R11), Z4
-	VBROADCASTSS 2048(R11), Z4
-	VBROADCASTSS 2560(R11), Z5
-	VBROADCASTSS 3072(R11), Z6
-	VBROADCASTSS 3584(R11), Z7
-	VPBROADCASTD 4096(R11), Z8
-	MOVQ         104(CX), R9
-
-block8:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near11
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near11:
-	VCVTPH2PS   (DX), Z9
-	VCVTPH2PS   32(DX), Z10
-	VCVTPH2PS   64(DX), Z11
-	VCVTPH2PS   96(DX), Z12
-	VMINPS      Z9, Z5, Z9
-	VMAXPS      Z9, Z4, Z9
-	VMULPS      Z7, Z9, Z13
-	VFMADD231PS Z6, Z9, Z13
-	VMINPS      Z10, Z5, Z10
-	VMAXPS      Z10, Z4, Z10
-	VMULPS      Z7, Z10, Z9
-	VFMADD231PS Z6, Z10, Z9
-	VMINPS      Z11, Z5, Z11
-	VMAXPS      Z11, Z4, Z11
-	VMULPS      Z7, Z11, Z10
-	VFMADD231PS Z6, Z11, Z10
-	VMINPS      Z12, Z5, Z12
-	VMAXPS      Z12, Z4, Z12
-	VMULPS      Z7, Z12, Z11
-	VFMADD231PS Z6, Z12, Z11
-	VCVTPS2DQ   Z13, Z12
-	VCVTPS2DQ   Z9, Z9
-	VCVTPS2DQ   Z10, Z10
-	VCVTPS2DQ   Z11, Z11
-	VPACKSSDW   Z9, Z12, Z9
-	VPACKSSDW   Z11, Z10, Z10
-	VPANDD      Z0, Z9, Z9
-	VPANDD      Z0, Z10, Z10
-	VPACKUSWB   Z10, Z9, Z9
-	VPERMD      Z9, Z1, Z9
-	VPADDB      Z8, Z9, Z9
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU64   Z9, (BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Z9, (BX)
-
-stored13:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R9
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn14:
-	CMPQ AX, 104(CX)
-	JLT  turns16
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand17:
-	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 1024(R11), Z5
-	MOVQ         104(CX), R9
-
-block15:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near18
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near18:
-	VCVTPH2PS (DX), Z6
-	VCVTPH2PS 32(DX), Z7
-	VCVTPH2PS 64(DX), Z8
-	VCVTPH2PS 96(DX), Z9
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z4, Z6, Z6
-	VDIVPS    Z4, Z7, Z7
-	VDIVPS    Z4, Z8, Z8
-	VDIVPS    Z4, Z9, Z9
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z9, Z9
-
-divided20:
-	VCMPPS        $0x07, Z6, Z6, K1
-	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z5, Z6, Z6
-	VADDPS        Z5, Z7, Z7
-	VADDPS        Z5, Z8, Z8
-	VADDPS        Z5, Z9, Z9
-	VMINPS        Z3, Z6, Z6
-	VMINPS        Z3, Z7, Z7
-	VMINPS        Z3, Z8, Z8
-	VMINPS        Z3, Z9, Z9
-	VMAXPS        Z2, Z6, Z6
-	VMAXPS        Z2, Z7, Z7
-	VMAXPS        Z2, Z8, Z8
-	VMAXPS        Z2, Z9, Z9
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VCVTPS2DQ     Z9, Z9
-	VPACKSSDW     Z7, Z6, Z6
-	VPACKSSDW     Z9, Z8, Z7
-	VPANDD        Z0, Z6, Z6
-	VPANDD        Z0, Z7, Z7
-	VPACKUSWB     Z7, Z6, Z6
-	VPERMD        Z6, Z1, Z6
-	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z6, (BX)
-	JMP           stored22
-
-around21:
-	VMOVNTDQ Z6, (BX)
-
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R9
-	JNE  block15
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn14
-
-turns16:
-some5:
-some23:
-	TESTQ      AX, AX
-	JLE        done24
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near25
-	PREFETCHT1 (DX)(R9*1)
-
-near25:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand26:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z5
-	VCVTPH2PS.Z  (DX), K1, Z6
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z4, Z6, Z4
-	JMP          divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z4, Z7, Z7
-	VMULPS  Z7, Z6, Z4
-
-divided28:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z5, Z4, Z4
-	VMINPS        Z3, Z4, Z4
-	VMAXPS        Z2, Z4, Z4
-	VCVTPS2DQ     Z4, Z4
-	VPMOVDB       Z4, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand26
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some23
-
-done24:
-	TESTQ DI, DI
-	JL    whole29
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*1), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS 56(CX), Z10
-	VBROADCASTSS 64(CX), Z11
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide31
-	CMPB         72(CX), $0x00
-	JNE          divide31
-	CMPB         73(CX), $0x00
-	JNE          divide31
-	CMPB         75(CX), $0x00
-	JNE          divide31
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide31
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	VMINPS       Z11, Z6, Z12
-	VMINPS       Z11, Z7, Z13
-	VMINPS       Z11, Z8, Z14
-	VMINPS       Z11, Z9, Z15
-	VMAXPS       Z10, Z12, Z12
-	VMAXPS       Z10, Z13, Z13
-	VMAXPS       Z10, Z14, Z13
-	VMAXPS       Z10, Z15, Z13
-	VMOVD        X12, R8
-	CMPL         R8, (DI)
-	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z15
-	VDIVPS       Z2, Z15, Z14
-	VFNMADD231PS Z2, Z14, Z15
-	VDIVPS       Z2, Z15, Z15
-	VSUBPS       Z6, Z10, Z12
-	VMULPS       Z2, Z12, Z12
-	VSUBPS       Z6, Z11, Z13
-	VMULPS       Z2, Z13, Z13
-	VCVTPS2DQ    Z6, Z16
-	VPSLLD       $0x18, Z16, Z16
-	VPSRLD       $0x08, Z16, Z17
-	VPORD        Z17, Z16, Z16
-	VPSRLD       $0x10, Z16, Z17
-	VPORD        Z17, Z16, Z16
-
-block32:
-	CMPQ       AX, $0x00000040
-	JLT        blocks33
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near34
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near34:
-	VCVTPH2PS   (DX), Z17
-	VCVTPH2PS   32(DX), Z18
-	VCVTPH2PS   64(DX), Z19
-	VCVTPH2PS   96(DX), Z20
-	VMINPS      Z17, Z13, Z17
-	VMAXPS      Z17, Z12, Z17
-	VMULPS      Z15, Z17, Z21
-	VFMADD231PS Z14, Z17, Z21
-	VMINPS      Z18, Z13, Z18
-	VMAXPS      Z18, Z12, Z18
-	VMULPS      Z15, Z18, Z17
-	VFMADD231PS Z14, Z18, Z17
-	VMINPS      Z19, Z13, Z19
-	VMAXPS      Z19, Z12, Z19
-	VMULPS      Z15, Z19, Z18
-	VFMADD231PS Z14, Z19, Z18
-	VMINPS      Z20, Z13, Z20
-	VMAXPS      Z20, Z12, Z20
-	VMULPS      Z15, Z20, Z19
-	VFMADD231PS Z14, Z20, Z19
-	VCVTPS2DQ   Z21, Z20
-	VCVTPS2DQ   Z17, Z17
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VPACKSSDW   Z17, Z20, Z17
-	VPACKSSDW   Z19, Z18, Z18
-	VPANDD      Z0, Z17, Z17
-	VPANDD      Z0, Z18, Z18
-	VPACKUSWB   Z18, Z17, Z17
-	VPERMD      Z17, Z1, Z17
-	VPADDB      Z16, Z17, Z17
-	CMPB        76(CX), $0x00
-	JNE         around35
-	VMOVDQU64   Z17, (BX)
-	JMP         stored36
-
-around35:
-	VMOVNTDQ Z17, (BX)
-
-stored36:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block32
-
-blocks33:
-divide31:
-block37:
-	CMPQ       AX, $0x00000040
-	JLT        blocks38
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near39
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS (SI), Z2
-	VMOVUPS 64(SI), Z3
-	VMOVUPS 128(SI), Z4
-	VMOVUPS 192(SI), Z5
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	VMOVUPS 128(DI), Z8
-	VMOVUPS 192(DI), Z9
-
-loaded41:
-	VCVTPH2PS (DX), Z12
-	VCVTPH2PS 32(DX), Z13
-	VCVTPH2PS 64(DX), Z14
-	VCVTPH2PS 96(DX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	VDIVPS    Z5, Z15, Z15
-	JMP       divided43
-
-reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z5, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided43:
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z13, Z13, K2
-	VCMPPS        $0x07, Z14, Z14, K3
-	VCMPPS        $0x07, Z15, Z15, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VADDPS        Z9, Z15, Z15
-	VMINPS        Z11, Z12, Z12
-	VMINPS        Z11, Z13, Z13
-	VMINPS        Z11, Z14, Z14
-	VMINPS        Z11, Z15, Z15
-	VMAXPS        Z10, Z12, Z12
-	VMAXPS        Z10, Z13, Z13
-	VMAXPS        Z10, Z14, Z14
-	VMAXPS        Z10, Z15, Z15
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VPACKSSDW     Z13, Z12, Z12
-	VPACKSSDW     Z15, Z14, Z13
-	VPANDD        Z0, Z12, Z12
-	VPANDD        Z0, Z13, Z13
-	VPACKUSWB     Z13, Z12, Z12
-	VPERMD        Z12, Z1, Z12
-	CMPB          76(CX), $0x00
-	JNE           around44
-	VMOVDQU64     Z12, (BX)
-	JMP           stored45
-
-around44:
-	VMOVNTDQ Z12, (BX)
-
-stored45:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block37
-
-blocks38:
-some46:
-	TESTQ     AX, AX
-	JLE       done47
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded48
-	VMOVUPS.Z (SI), K1, Z2
-
-loaded48:
-	CMPB      73(CX), $0x00
-	JEQ       loaded49
-	VMOVUPS.Z (DI), K1, Z6
-
-loaded49:
-	VCVTPH2PS.Z (DX), K1, Z12
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z2, Z12, Z12
-	JMP         divided51
-
-reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z2, Z13, Z13
-	VMULPS  Z13, Z12, Z12
-
-divided51:
-	VCMPPS        $0x07, Z12, Z12, K2
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VADDPS        Z6, Z12, Z12
-	VMINPS        Z11, Z12, Z12
-	VMAXPS        Z10, Z12, Z12
-	VCVTPS2DQ     Z12, Z12
-	VPMOVDB       Z12, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16I16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16I16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3770,10 +4428,30 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	VCVTPH2PS     (DX), Z7
-	VCVTPH2PS     32(DX), Z9
-	VCVTPH2PS     64(DX), Z10
-	VCVTPH2PS     96(DX), Z11
+	CMPB      272(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z7
+	VCVTPH2PS 32(DX), Z9
+	VCVTPH2PS 64(DX), Z10
+	VCVTPH2PS 96(DX), Z11
+	JMP       loaded12
+
+kind13:
+	VPMOVZXWD (DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 64(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 96(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded12
+
+loaded12:
 	VMINPS        Z7, Z4, Z7
 	VMAXPS        Z7, Z3, Z7
 	VMULPS        Z6, Z7, Z12
@@ -3811,16 +4489,16 @@ near11:
 	VMOVDQA64     Z9, Z7
 	VPERMT2W      Z10, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around15
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z7, 64(BX)
-	JMP           stored13
+	JMP           stored16
 
-around12:
+around15:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z7, 64(BX)
 
-stored13:
+stored16:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
@@ -3837,1920 +4515,34 @@ stored13:
 
 turns9:
 divide6:
-turn14:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns19
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand20:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block15:
+block18:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near21
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near18:
+near21:
+	CMPB      272(CX), $0x00
+	JNE       kind23
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z3, Z5, Z5
-	VDIVPS    Z3, Z6, Z6
-	VDIVPS    Z3, Z7, Z7
-	VDIVPS    Z3, Z8, Z8
-	JMP       divided20
+	JMP       loaded22
 
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided20:
-	VCMPPS        $0x07, Z5, Z5, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z7, Z7, K3
-	VCMPPS        $0x07, Z8, Z8, K4
-	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VADDPS        Z4, Z8, Z8
-	VMINPS        Z2, Z5, Z5
-	VMINPS        Z2, Z6, Z6
-	VMINPS        Z2, Z7, Z7
-	VMINPS        Z2, Z8, Z8
-	VMAXPS        Z1, Z5, Z5
-	VMAXPS        Z1, Z6, Z6
-	VMAXPS        Z1, Z7, Z7
-	VMAXPS        Z1, Z8, Z8
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VMOVDQA64     Z5, Z5
-	VPERMT2W      Z6, Z0, Z5
-	VMOVDQA64     Z7, Z6
-	VPERMT2W      Z8, Z0, Z6
-	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z5, (BX)
-	VMOVDQU64     Z6, 64(BX)
-	JMP           stored22
-
-around21:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
-
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block15
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn14
-
-turns16:
-some5:
-some23:
-	TESTQ      AX, AX
-	JLE        done24
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near25
-	PREFETCHT1 (DX)(R9*1)
-
-near25:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand26:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VCVTPH2PS.Z  (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided28:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVDW       Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand26
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some23
-
-done24:
-	TESTQ DI, DI
-	JL    whole29
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*2), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS 56(CX), Z9
-	VBROADCASTSS 64(CX), Z10
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide31
-	CMPB         72(CX), $0x00
-	JNE          divide31
-	CMPB         73(CX), $0x00
-	JNE          divide31
-	CMPB         75(CX), $0x00
-	JNE          divide31
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide31
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	VMINPS       Z10, Z5, Z11
-	VMINPS       Z10, Z6, Z12
-	VMINPS       Z10, Z7, Z13
-	VMINPS       Z10, Z8, Z14
-	VMAXPS       Z9, Z11, Z11
-	VMAXPS       Z9, Z12, Z12
-	VMAXPS       Z9, Z13, Z12
-	VMAXPS       Z9, Z14, Z12
-	VMOVD        X11, R8
-	CMPL         R8, (DI)
-	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z1, Z14, Z13
-	VFNMADD231PS Z1, Z13, Z14
-	VDIVPS       Z1, Z14, Z14
-	VSUBPS       Z5, Z9, Z11
-	VMULPS       Z1, Z11, Z11
-	VSUBPS       Z5, Z10, Z12
-	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x18, Z15, Z15
-	VPSRLD       $0x08, Z15, Z16
-	VPORD        Z16, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
-
-block32:
-	CMPQ       AX, $0x00000040
-	JLT        blocks33
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near34
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near34:
-	VCVTPH2PS     (DX), Z15
-	VCVTPH2PS     32(DX), Z16
-	VCVTPH2PS     64(DX), Z17
-	VCVTPH2PS     96(DX), Z18
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z19
-	VFMADD231PS   Z13, Z15, Z19
-	VMINPS        Z16, Z12, Z16
-	VMAXPS        Z16, Z11, Z16
-	VMULPS        Z14, Z16, Z15
-	VFMADD231PS   Z13, Z16, Z15
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z16
-	VFMADD231PS   Z13, Z17, Z16
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VCMPPS        $0x07, Z19, Z19, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z16, Z16, K3
-	VCMPPS        $0x07, Z17, Z17, K4
-	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
-	VADDPS        Z5, Z18, Z18
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VADDPS        Z8, Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VMOVDQA64     Z18, Z18
-	VPERMT2W      Z15, Z0, Z18
-	VMOVDQA64     Z16, Z15
-	VPERMT2W      Z17, Z0, Z15
-	CMPB          76(CX), $0x00
-	JNE           around35
-	VMOVDQU64     Z18, (BX)
-	VMOVDQU64     Z15, 64(BX)
-	JMP           stored36
-
-around35:
-	VMOVNTDQ Z18, (BX)
-	VMOVNTDQ Z15, 64(BX)
-
-stored36:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block32
-
-blocks33:
-divide31:
-block37:
-	CMPQ       AX, $0x00000040
-	JLT        blocks38
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near39
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded41:
-	VCVTPH2PS (DX), Z11
-	VCVTPH2PS 32(DX), Z12
-	VCVTPH2PS 64(DX), Z13
-	VCVTPH2PS 96(DX), Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	JMP       divided43
-
-reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided43:
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z12, Z12, K2
-	VCMPPS        $0x07, Z13, Z13, K3
-	VCMPPS        $0x07, Z14, Z14, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VMINPS        Z10, Z11, Z11
-	VMINPS        Z10, Z12, Z12
-	VMINPS        Z10, Z13, Z13
-	VMINPS        Z10, Z14, Z14
-	VMAXPS        Z9, Z11, Z11
-	VMAXPS        Z9, Z12, Z12
-	VMAXPS        Z9, Z13, Z13
-	VMAXPS        Z9, Z14, Z14
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VMOVDQA64     Z11, Z11
-	VPERMT2W      Z12, Z0, Z11
-	VMOVDQA64     Z13, Z12
-	VPERMT2W      Z14, Z0, Z12
-	CMPB          76(CX), $0x00
-	JNE           around44
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	JMP           stored45
-
-around44:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-
-stored45:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block37
-
-blocks38:
-some46:
-	TESTQ     AX, AX
-	JLE       done47
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded48
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded48:
-	CMPB      73(CX), $0x00
-	JEQ       loaded49
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded49:
-	VCVTPH2PS.Z (DX), K1, Z11
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z1, Z11, Z11
-	JMP         divided51
-
-reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided51:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z5, Z11, Z11
-	VMINPS        Z10, Z11, Z11
-	VMAXPS        Z9, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVDW       Z11, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16I32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z1
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x02, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand10:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z7
-	VBROADCASTSS 2048(R11), Z2
-	VBROADCASTSS 2560(R11), Z3
-	VBROADCASTSS 3072(R11), Z4
-	VBROADCASTSS 3584(R11), Z5
-	VPBROADCASTD 4096(R11), Z6
-	MOVQ         104(CX), R9
-
-block8:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near11
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near11:
-	VCVTPH2PS     (DX), Z6
-	VCVTPH2PS     32(DX), Z8
-	VCVTPH2PS     64(DX), Z9
-	VCVTPH2PS     96(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VCVTPS2DQ     Z10, Z11
-	VCVTPS2DQ     Z6, Z12
-	VCVTPS2DQ     Z8, Z13
-	VCVTPS2DQ     Z9, Z14
-	VMOVUPS       all32_4f000000<>+0(SB), Z15
-	VCMPPS        $0x1d, Z15, Z10, K1
-	VCMPPS        $0x1d, Z15, Z6, K2
-	VCMPPS        $0x1d, Z15, Z8, K3
-	VCMPPS        $0x1d, Z15, Z9, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
-	CMPB          76(CX), $0x00
-	JNE           around12
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	VMOVDQU64     Z13, 128(BX)
-	VMOVDQU64     Z14, 192(BX)
-	JMP           stored13
-
-around12:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-	VMOVNTDQ Z13, 128(BX)
-	VMOVNTDQ Z14, 192(BX)
-
-stored13:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, R9
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn14:
-	CMPQ AX, 104(CX)
-	JLT  turns16
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand17:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	MOVQ         104(CX), R9
-
-block15:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near18
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near18:
-	VCVTPH2PS (DX), Z4
-	VCVTPH2PS 32(DX), Z5
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided20:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z8
-	VCVTPS2DQ     Z5, Z9
-	VCVTPS2DQ     Z6, Z10
-	VCVTPS2DQ     Z7, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z4, K1
-	VCMPPS        $0x1d, Z12, Z5, K2
-	VCMPPS        $0x1d, Z12, Z6, K3
-	VCMPPS        $0x1d, Z12, Z7, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
-	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z8, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	VMOVDQU64     Z10, 128(BX)
-	VMOVDQU64     Z11, 192(BX)
-	JMP           stored22
-
-around21:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, R9
-	JNE  block15
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn14
-
-turns16:
-some5:
-some23:
-	TESTQ      AX, AX
-	JLE        done24
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near25
-	PREFETCHT1 (DX)(R9*1)
-
-near25:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand26:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided28:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand26
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, AX
-	JMP           some23
-
-done24:
-	TESTQ DI, DI
-	JL    whole29
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*4), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide31
-	CMPB         72(CX), $0x00
-	JNE          divide31
-	CMPB         73(CX), $0x00
-	JNE          divide31
-	CMPB         75(CX), $0x00
-	JNE          divide31
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide31
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	VMINPS       Z9, Z4, Z10
-	VMINPS       Z9, Z5, Z11
-	VMINPS       Z9, Z6, Z12
-	VMINPS       Z9, Z7, Z13
-	VMAXPS       Z8, Z10, Z10
-	VMAXPS       Z8, Z11, Z11
-	VMAXPS       Z8, Z12, Z11
-	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R8
-	CMPL         R8, (DI)
-	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z0, Z13, Z12
-	VFNMADD231PS Z0, Z12, Z13
-	VDIVPS       Z0, Z13, Z13
-	VSUBPS       Z4, Z8, Z10
-	VMULPS       Z0, Z10, Z10
-	VSUBPS       Z4, Z9, Z11
-	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x18, Z14, Z14
-	VPSRLD       $0x08, Z14, Z15
-	VPORD        Z15, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
-
-block32:
-	CMPQ       AX, $0x00000040
-	JLT        blocks33
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near34
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near34:
-	VCVTPH2PS     (DX), Z14
-	VCVTPH2PS     32(DX), Z15
-	VCVTPH2PS     64(DX), Z16
-	VCVTPH2PS     96(DX), Z17
-	VMINPS        Z14, Z11, Z14
-	VMAXPS        Z14, Z10, Z14
-	VMULPS        Z13, Z14, Z18
-	VFMADD231PS   Z12, Z14, Z18
-	VMINPS        Z15, Z11, Z15
-	VMAXPS        Z15, Z10, Z15
-	VMULPS        Z13, Z15, Z14
-	VFMADD231PS   Z12, Z15, Z14
-	VMINPS        Z16, Z11, Z16
-	VMAXPS        Z16, Z10, Z16
-	VMULPS        Z13, Z16, Z15
-	VFMADD231PS   Z12, Z16, Z15
-	VMINPS        Z17, Z11, Z17
-	VMAXPS        Z17, Z10, Z17
-	VMULPS        Z13, Z17, Z16
-	VFMADD231PS   Z12, Z17, Z16
-	VCMPPS        $0x07, Z18, Z18, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z4, Z17, Z17
-	VADDPS        Z5, Z14, Z14
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VCVTPS2DQ     Z17, Z18
-	VCVTPS2DQ     Z14, Z19
-	VCVTPS2DQ     Z15, Z20
-	VCVTPS2DQ     Z16, Z21
-	VMOVUPS       all32_4f000000<>+0(SB), Z22
-	VCMPPS        $0x1d, Z22, Z17, K1
-	VCMPPS        $0x1d, Z22, Z14, K2
-	VCMPPS        $0x1d, Z22, Z15, K3
-	VCMPPS        $0x1d, Z22, Z16, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
-	CMPB          76(CX), $0x00
-	JNE           around35
-	VMOVDQU64     Z18, (BX)
-	VMOVDQU64     Z19, 64(BX)
-	VMOVDQU64     Z20, 128(BX)
-	VMOVDQU64     Z21, 192(BX)
-	JMP           stored36
-
-around35:
-	VMOVNTDQ Z18, (BX)
-	VMOVNTDQ Z19, 64(BX)
-	VMOVNTDQ Z20, 128(BX)
-	VMOVNTDQ Z21, 192(BX)
-
-stored36:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block32
-
-blocks33:
-divide31:
-block37:
-	CMPQ       AX, $0x00000040
-	JLT        blocks38
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near39
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded41:
-	VCVTPH2PS (DX), Z10
-	VCVTPH2PS 32(DX), Z11
-	VCVTPH2PS 64(DX), Z12
-	VCVTPH2PS 96(DX), Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
-
-reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided43:
-	VCMPPS        $0x07, Z10, Z10, K1
-	VCMPPS        $0x07, Z11, Z11, K2
-	VCMPPS        $0x07, Z12, Z12, K3
-	VCMPPS        $0x07, Z13, Z13, K4
-	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
-	VADDPS        Z4, Z10, Z10
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z9, Z10, Z10
-	VMINPS        Z9, Z11, Z11
-	VMINPS        Z9, Z12, Z12
-	VMINPS        Z9, Z13, Z13
-	VMAXPS        Z8, Z10, Z10
-	VMAXPS        Z8, Z11, Z11
-	VMAXPS        Z8, Z12, Z12
-	VMAXPS        Z8, Z13, Z13
-	VCVTPS2DQ     Z10, Z14
-	VCVTPS2DQ     Z11, Z15
-	VCVTPS2DQ     Z12, Z16
-	VCVTPS2DQ     Z13, Z17
-	VMOVUPS       all32_4f000000<>+0(SB), Z18
-	VCMPPS        $0x1d, Z18, Z10, K1
-	VCMPPS        $0x1d, Z18, Z11, K2
-	VCMPPS        $0x1d, Z18, Z12, K3
-	VCMPPS        $0x1d, Z18, Z13, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
-	CMPB          76(CX), $0x00
-	JNE           around44
-	VMOVDQU64     Z14, (BX)
-	VMOVDQU64     Z15, 64(BX)
-	VMOVDQU64     Z16, 128(BX)
-	VMOVDQU64     Z17, 192(BX)
-	JMP           stored45
-
-around44:
-	VMOVNTDQ Z14, (BX)
-	VMOVNTDQ Z15, 64(BX)
-	VMOVNTDQ Z16, 128(BX)
-	VMOVNTDQ Z17, 192(BX)
-
-stored45:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block37
-
-blocks38:
-some46:
-	TESTQ     AX, AX
-	JLE       done47
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded48
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded48:
-	CMPB      73(CX), $0x00
-	JEQ       loaded49
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded49:
-	VCVTPH2PS.Z (DX), K1, Z10
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided51
-
-reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided51:
-	VCMPPS        $0x07, Z10, Z10, K2
-	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
-	VADDPS        Z4, Z10, Z10
-	VMINPS        Z9, Z10, Z10
-	VMAXPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z10, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z10, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
-	VMOVDQU32     Z11, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+64, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512BF16I8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    even16split<>+0(SB), Z1
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z2
-	VMOVDQU64    quarters64<>+0(SB), Z3
-	VMOVDQU64    transposed32<>+0(SB), Z4
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z5
-	VBROADCASTSS 64(CX), Z6
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x00, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand10:
-	VBROADCASTSS (R11), Z7
-	VBROADCASTSS 1024(R11), Z7
-	VBROADCASTSS 2048(R11), Z7
-	VBROADCASTSS 2560(R11), Z8
-	VBROADCASTSS 3072(R11), Z9
-	VBROADCASTSS 3584(R11), Z10
-	VPBROADCASTD 4096(R11), Z11
-	MOVQ         104(CX), R9
-
-block8:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near11
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near11:
-	VMOVDQU32   (DX), Z13
-	VPSLLD      $0x10, Z13, Z12
-	VPANDD      Z0, Z13, Z13
-	VMOVDQU32   64(DX), Z15
-	VPSLLD      $0x10, Z15, Z14
-	VPANDD      Z0, Z15, Z15
-	VMINPS      Z12, Z8, Z12
-	VMAXPS      Z12, Z7, Z12
-	VMULPS      Z10, Z12, Z16
-	VFMADD231PS Z9, Z12, Z16
-	VMINPS      Z13, Z8, Z13
-	VMAXPS      Z13, Z7, Z13
-	VMULPS      Z10, Z13, Z12
-	VFMADD231PS Z9, Z13, Z12
-	VMINPS      Z14, Z8, Z14
-	VMAXPS      Z14, Z7, Z14
-	VMULPS      Z10, Z14, Z13
-	VFMADD231PS Z9, Z14, Z13
-	VMINPS      Z15, Z8, Z15
-	VMAXPS      Z15, Z7, Z15
-	VMULPS      Z10, Z15, Z14
-	VFMADD231PS Z9, Z15, Z14
-	VCVTPS2DQ   Z16, Z15
-	VCVTPS2DQ   Z12, Z12
-	VCVTPS2DQ   Z13, Z13
-	VCVTPS2DQ   Z14, Z14
-	VMOVDQA64   Z15, Z15
-	VPERMT2W    Z12, Z1, Z15
-	VMOVDQA64   Z13, Z12
-	VPERMT2W    Z14, Z1, Z12
-	VPANDD      Z2, Z15, Z15
-	VPANDD      Z2, Z12, Z12
-	VPACKUSWB   Z12, Z15, Z12
-	VPERMQ      Z12, Z3, Z12
-	VPADDB      Z11, Z12, Z12
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU64   Z12, (BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Z12, (BX)
-
-stored13:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R9
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn14:
-	CMPQ AX, 104(CX)
-	JLT  turns16
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand17:
-	VBROADCASTSS (R11), Z7
-	VBROADCASTSS 1024(R11), Z8
-	MOVQ         104(CX), R9
-
-block15:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near18
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near18:
-	VPMOVZXWD (DX), Z9
-	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 32(DX), Z10
-	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 64(DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 96(DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z7, Z9, Z9
-	VDIVPS    Z7, Z10, Z10
-	VDIVPS    Z7, Z11, Z11
-	VDIVPS    Z7, Z12, Z12
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z12, Z12
-
-divided20:
-	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z10, Z10, K2
-	VCMPPS        $0x07, Z11, Z11, K3
-	VCMPPS        $0x07, Z12, Z12, K4
-	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K4, Z12
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z12, Z12
-	VMINPS        Z6, Z9, Z9
-	VMINPS        Z6, Z10, Z10
-	VMINPS        Z6, Z11, Z11
-	VMINPS        Z6, Z12, Z12
-	VMAXPS        Z5, Z9, Z9
-	VMAXPS        Z5, Z10, Z10
-	VMAXPS        Z5, Z11, Z11
-	VMAXPS        Z5, Z12, Z12
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z12, Z12
-	VPACKSSDW     Z10, Z9, Z9
-	VPACKSSDW     Z12, Z11, Z10
-	VPANDD        Z2, Z9, Z9
-	VPANDD        Z2, Z10, Z10
-	VPACKUSWB     Z10, Z9, Z9
-	VPERMD        Z9, Z4, Z9
-	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z9, (BX)
-	JMP           stored22
-
-around21:
-	VMOVNTDQ Z9, (BX)
-
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R9
-	JNE  block15
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn14
-
-turns16:
-some5:
-some23:
-	TESTQ      AX, AX
-	JLE        done24
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near25
-	PREFETCHT1 (DX)(R9*1)
-
-near25:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand26:
-	VBROADCASTSS (R10), Z7
-	VBROADCASTSS 1024(R10), Z8
-	VPMOVZXWD.Z  (DX), K1, Z9
-	VPSLLD       $0x10, Z9, Z9
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z7, Z9, Z7
-	JMP          divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z7, Z10, Z10
-	VMULPS  Z10, Z9, Z7
-
-divided28:
-	VCMPPS        $0x07, Z7, Z7, K2
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VADDPS        Z8, Z7, Z7
-	VMINPS        Z6, Z7, Z7
-	VMAXPS        Z5, Z7, Z7
-	VCVTPS2DQ     Z7, Z7
-	VPMOVDB       Z7, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand26
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some23
-
-done24:
-	TESTQ DI, DI
-	JL    whole29
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*1), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS 56(CX), Z10
-	VBROADCASTSS 64(CX), Z11
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide31
-	CMPB         72(CX), $0x00
-	JNE          divide31
-	CMPB         73(CX), $0x00
-	JNE          divide31
-	CMPB         75(CX), $0x00
-	JNE          divide31
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide31
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	VMINPS       Z11, Z6, Z12
-	VMINPS       Z11, Z7, Z13
-	VMINPS       Z11, Z8, Z14
-	VMINPS       Z11, Z9, Z15
-	VMAXPS       Z10, Z12, Z12
-	VMAXPS       Z10, Z13, Z13
-	VMAXPS       Z10, Z14, Z13
-	VMAXPS       Z10, Z15, Z13
-	VMOVD        X12, R8
-	CMPL         R8, (DI)
-	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z15
-	VDIVPS       Z0, Z15, Z14
-	VFNMADD231PS Z0, Z14, Z15
-	VDIVPS       Z0, Z15, Z15
-	VSUBPS       Z6, Z10, Z12
-	VMULPS       Z0, Z12, Z12
-	VSUBPS       Z6, Z11, Z13
-	VMULPS       Z0, Z13, Z13
-	VCVTPS2DQ    Z6, Z16
-	VPSLLD       $0x18, Z16, Z16
-	VPSRLD       $0x08, Z16, Z17
-	VPORD        Z17, Z16, Z16
-	VPSRLD       $0x10, Z16, Z17
-	VPORD        Z17, Z16, Z16
-
-block32:
-	CMPQ       AX, $0x00000040
-	JLT        blocks33
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near34
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near34:
-	VPMOVZXWD   (DX), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VPMOVZXWD   32(DX), Z18
-	VPSLLD      $0x10, Z18, Z18
-	VPMOVZXWD   64(DX), Z19
-	VPSLLD      $0x10, Z19, Z19
-	VPMOVZXWD   96(DX), Z20
-	VPSLLD      $0x10, Z20, Z20
-	VMINPS      Z17, Z13, Z17
-	VMAXPS      Z17, Z12, Z17
-	VMULPS      Z15, Z17, Z21
-	VFMADD231PS Z14, Z17, Z21
-	VMINPS      Z18, Z13, Z18
-	VMAXPS      Z18, Z12, Z18
-	VMULPS      Z15, Z18, Z17
-	VFMADD231PS Z14, Z18, Z17
-	VMINPS      Z19, Z13, Z19
-	VMAXPS      Z19, Z12, Z19
-	VMULPS      Z15, Z19, Z18
-	VFMADD231PS Z14, Z19, Z18
-	VMINPS      Z20, Z13, Z20
-	VMAXPS      Z20, Z12, Z20
-	VMULPS      Z15, Z20, Z19
-	VFMADD231PS Z14, Z20, Z19
-	VCVTPS2DQ   Z21, Z20
-	VCVTPS2DQ   Z17, Z17
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VPACKSSDW   Z17, Z20, Z17
-	VPACKSSDW   Z19, Z18, Z18
-	VPANDD      Z2, Z17, Z17
-	VPANDD      Z2, Z18, Z18
-	VPACKUSWB   Z18, Z17, Z17
-	VPERMD      Z17, Z4, Z17
-	VPADDB      Z16, Z17, Z17
-	CMPB        76(CX), $0x00
-	JNE         around35
-	VMOVDQU64   Z17, (BX)
-	JMP         stored36
-
-around35:
-	VMOVNTDQ Z17, (BX)
-
-stored36:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block32
-
-blocks33:
-divide31:
-block37:
-	CMPQ       AX, $0x00000040
-	JLT        blocks38
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near39
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z5
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z7
-	VMOVUPS 128(DI), Z8
-	VMOVUPS 192(DI), Z9
-
-loaded41:
-	VPMOVZXWD (DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 32(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 64(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 96(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z0, Z12, Z12
-	VDIVPS    Z1, Z13, Z13
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z5, Z15, Z15
-	JMP       divided43
-
-reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z5, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided43:
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z13, Z13, K2
-	VCMPPS        $0x07, Z14, Z14, K3
-	VCMPPS        $0x07, Z15, Z15, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VADDPS        Z9, Z15, Z15
-	VMINPS        Z11, Z12, Z12
-	VMINPS        Z11, Z13, Z13
-	VMINPS        Z11, Z14, Z14
-	VMINPS        Z11, Z15, Z15
-	VMAXPS        Z10, Z12, Z12
-	VMAXPS        Z10, Z13, Z13
-	VMAXPS        Z10, Z14, Z14
-	VMAXPS        Z10, Z15, Z15
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VPACKSSDW     Z13, Z12, Z12
-	VPACKSSDW     Z15, Z14, Z13
-	VPANDD        Z2, Z12, Z12
-	VPANDD        Z2, Z13, Z13
-	VPACKUSWB     Z13, Z12, Z12
-	VPERMD        Z12, Z4, Z12
-	CMPB          76(CX), $0x00
-	JNE           around44
-	VMOVDQU64     Z12, (BX)
-	JMP           stored45
-
-around44:
-	VMOVNTDQ Z12, (BX)
-
-stored45:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block37
-
-blocks38:
-some46:
-	TESTQ     AX, AX
-	JLE       done47
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded48
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded48:
-	CMPB      73(CX), $0x00
-	JEQ       loaded49
-	VMOVUPS.Z (DI), K1, Z6
-
-loaded49:
-	VPMOVZXWD.Z (DX), K1, Z12
-	VPSLLD      $0x10, Z12, Z12
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z0, Z12, Z12
-	JMP         divided51
-
-reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z0, Z13, Z13
-	VMULPS  Z13, Z12, Z12
-
-divided51:
-	VCMPPS        $0x07, Z12, Z12, K2
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VADDPS        Z6, Z12, Z12
-	VMINPS        Z11, Z12, Z12
-	VMAXPS        Z10, Z12, Z12
-	VCVTPS2DQ     Z12, Z12
-	VPMOVDB       Z12, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
-
-DATA even16split<>+0(SB)/2, $0x0000
-DATA even16split<>+2(SB)/2, $0x0020
-DATA even16split<>+4(SB)/2, $0x0002
-DATA even16split<>+6(SB)/2, $0x0022
-DATA even16split<>+8(SB)/2, $0x0004
-DATA even16split<>+10(SB)/2, $0x0024
-DATA even16split<>+12(SB)/2, $0x0006
-DATA even16split<>+14(SB)/2, $0x0026
-DATA even16split<>+16(SB)/2, $0x0008
-DATA even16split<>+18(SB)/2, $0x0028
-DATA even16split<>+20(SB)/2, $0x000a
-DATA even16split<>+22(SB)/2, $0x002a
-DATA even16split<>+24(SB)/2, $0x000c
-DATA even16split<>+26(SB)/2, $0x002c
-DATA even16split<>+28(SB)/2, $0x000e
-DATA even16split<>+30(SB)/2, $0x002e
-DATA even16split<>+32(SB)/2, $0x0010
-DATA even16split<>+34(SB)/2, $0x0030
-DATA even16split<>+36(SB)/2, $0x0012
-DATA even16split<>+38(SB)/2, $0x0032
-DATA even16split<>+40(SB)/2, $0x0014
-DATA even16split<>+42(SB)/2, $0x0034
-DATA even16split<>+44(SB)/2, $0x0016
-DATA even16split<>+46(SB)/2, $0x0036
-DATA even16split<>+48(SB)/2, $0x0018
-DATA even16split<>+50(SB)/2, $0x0038
-DATA even16split<>+52(SB)/2, $0x001a
-DATA even16split<>+54(SB)/2, $0x003a
-DATA even16split<>+56(SB)/2, $0x001c
-DATA even16split<>+58(SB)/2, $0x003c
-DATA even16split<>+60(SB)/2, $0x001e
-DATA even16split<>+62(SB)/2, $0x003e
-GLOBL even16split<>(SB), RODATA|NOPTR, $64
-
-DATA quarters64<>+0(SB)/8, $0x0000000000000000
-DATA quarters64<>+8(SB)/8, $0x0000000000000002
-DATA quarters64<>+16(SB)/8, $0x0000000000000004
-DATA quarters64<>+24(SB)/8, $0x0000000000000006
-DATA quarters64<>+32(SB)/8, $0x0000000000000001
-DATA quarters64<>+40(SB)/8, $0x0000000000000003
-DATA quarters64<>+48(SB)/8, $0x0000000000000005
-DATA quarters64<>+56(SB)/8, $0x0000000000000007
-GLOBL quarters64<>(SB), RODATA|NOPTR, $64
-
-// func quantizeAVX512BF16I16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16I16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand10:
-	VBROADCASTSS (R11), Z3
-	VBROADCASTSS 1024(R11), Z8
-	VBROADCASTSS 2048(R11), Z3
-	VBROADCASTSS 2560(R11), Z4
-	VBROADCASTSS 3072(R11), Z5
-	VBROADCASTSS 3584(R11), Z6
-	VPBROADCASTD 4096(R11), Z7
-	MOVQ         104(CX), R9
-
-block8:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near11
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near11:
-	VPMOVZXWD     (DX), Z7
-	VPSLLD        $0x10, Z7, Z7
-	VPMOVZXWD     32(DX), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     64(DX), Z10
-	VPSLLD        $0x10, Z10, Z10
-	VPMOVZXWD     96(DX), Z11
-	VPSLLD        $0x10, Z11, Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
-	VMINPS        Z9, Z4, Z9
-	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
-	VMINPS        Z10, Z4, Z10
-	VMAXPS        Z10, Z3, Z10
-	VMULPS        Z6, Z10, Z9
-	VFMADD231PS   Z5, Z10, Z9
-	VMINPS        Z11, Z4, Z11
-	VMAXPS        Z11, Z3, Z11
-	VMULPS        Z6, Z11, Z10
-	VFMADD231PS   Z5, Z11, Z10
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VMOVDQA64     Z11, Z11
-	VPERMT2W      Z7, Z0, Z11
-	VMOVDQA64     Z9, Z7
-	VPERMT2W      Z10, Z0, Z7
-	CMPB          76(CX), $0x00
-	JNE           around12
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z7, 64(BX)
-	JMP           stored13
-
-around12:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z7, 64(BX)
-
-stored13:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn14:
-	CMPQ AX, 104(CX)
-	JLT  turns16
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand17:
-	VBROADCASTSS (R11), Z3
-	VBROADCASTSS 1024(R11), Z4
-	MOVQ         104(CX), R9
-
-block15:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near18
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near18:
+kind23:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -5759,15 +4551,22 @@ near18:
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 96(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z3, Z5, Z5
-	VDIVPS    Z3, Z6, Z6
-	VDIVPS    Z3, Z7, Z7
-	VDIVPS    Z3, Z8, Z8
-	JMP       divided20
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       loaded22
 
-reciprocal19:
+loaded22:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal25
+	VDIVPS Z3, Z5, Z5
+	VDIVPS Z3, Z6, Z6
+	VDIVPS Z3, Z7, Z7
+	VDIVPS Z3, Z8, Z8
+	JMP    divided26
+
+reciprocal25:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z5, Z5
@@ -5781,7 +4580,7 @@ reciprocal19:
 	VDIVPS  Z3, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided20:
+divided26:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -5811,63 +4610,73 @@ divided20:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around27
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored22
+	JMP           stored28
 
-around21:
+around27:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored22:
+stored28:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn17
 
-turns16:
+turns19:
 some5:
-some23:
+some29:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done30
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near31
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near31:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand32:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
-	VPMOVZXWD.Z  (DX), K1, Z5
-	VPSLLD       $0x10, Z5, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided28
+	CMPB         272(CX), $0x00
+	JNE          kind34
+	VCVTPH2PS.Z  (DX), K1, Z5
+	JMP          loaded33
 
-reciprocal27:
+kind34:
+	VPMOVZXWD.Z (DX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	JMP         loaded33
+
+loaded33:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal36
+	VDIVPS Z3, Z5, Z3
+	JMP    divided37
+
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z3, Z6, Z6
 	VMULPS  Z6, Z5, Z3
 
-divided28:
+divided37:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -5881,7 +4690,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand32
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5889,18 +4698,18 @@ divided28:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some29
 
-done24:
+done30:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole38
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
 	JMP   aligned4
 
-whole29:
+whole38:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5931,25 +4740,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide40
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide40
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide40
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide40
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide40
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide40
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide40
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -5960,7 +4769,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide40
 	VMOVUPS      all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -5976,24 +4785,40 @@ row:
 	VPSRLD       $0x10, Z15, Z16
 	VPORD        Z16, Z15, Z15
 
-block32:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
-	VPMOVZXWD     (DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     32(DX), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VPMOVZXWD     64(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
-	VPMOVZXWD     96(DX), Z18
-	VPSLLD        $0x10, Z18, Z18
+near43:
+	CMPB      272(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       loaded44
+
+kind45:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       loaded44
+
+loaded44:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -6031,51 +4856,60 @@ near34:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around47
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored36
+	JMP           stored48
 
-around35:
+around47:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored36:
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block41
 
-blocks33:
-divide31:
-block37:
+blocks42:
+divide40:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded52
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded40:
+loaded52:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded53
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded41:
+loaded53:
+	CMPB      272(CX), $0x00
+	JNE       kind55
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	JMP       loaded54
+
+kind55:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -6084,15 +4918,22 @@ loaded41:
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 96(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	JMP       divided43
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       loaded54
 
-reciprocal42:
+loaded54:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal57
+	VDIVPS Z1, Z11, Z11
+	VDIVPS Z2, Z12, Z12
+	VDIVPS Z3, Z13, Z13
+	VDIVPS Z4, Z14, Z14
+	JMP    divided58
+
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z1, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -6106,7 +4947,7 @@ reciprocal42:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided43:
+divided58:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -6136,53 +4977,63 @@ divided43:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around59
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored45
+	JMP           stored60
 
-around44:
+around59:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored45:
+stored60:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block49
 
-blocks38:
-some46:
+blocks50:
+some61:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done62
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded63
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded48:
+loaded63:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded64
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded49:
+loaded64:
+	CMPB        272(CX), $0x00
+	JNE         kind66
+	VCVTPH2PS.Z (DX), K1, Z11
+	JMP         loaded65
+
+kind66:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z1, Z11, Z11
-	JMP         divided51
+	VMOVAPS     Z11, Z11
+	JMP         loaded65
 
-reciprocal50:
+loaded65:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal68
+	VDIVPS Z1, Z11, Z11
+	JMP    divided69
+
+reciprocal68:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z1, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided51:
+divided69:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -6195,9 +5046,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some61
 
-done47:
+done62:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6213,9 +5064,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512BF16I32(n int, f *frame)
+// func quantizeAVX512H16I32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16I32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -6274,14 +5125,30 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	VPMOVZXWD     (DX), Z6
-	VPSLLD        $0x10, Z6, Z6
-	VPMOVZXWD     32(DX), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     64(DX), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     96(DX), Z10
-	VPSLLD        $0x10, Z10, Z10
+	CMPB      272(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z6
+	VCVTPH2PS 32(DX), Z8
+	VCVTPH2PS 64(DX), Z9
+	VCVTPH2PS 96(DX), Z10
+	JMP       loaded12
+
+kind13:
+	VPMOVZXWD (DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 64(DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 96(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       loaded12
+
+loaded12:
 	VMINPS        Z6, Z3, Z6
 	VMAXPS        Z6, Z2, Z6
 	VMULPS        Z5, Z6, Z11
@@ -6324,20 +5191,20 @@ near11:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around15
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored13
+	JMP           stored16
 
-around12:
+around15:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored13:
+stored16:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
@@ -6354,25 +5221,34 @@ stored13:
 
 turns9:
 divide6:
-turn14:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns19
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand20:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block15:
+block18:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near21
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near18:
+near21:
+	CMPB      272(CX), $0x00
+	JNE       kind23
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	JMP       loaded22
+
+kind23:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -6381,15 +5257,22 @@ near18:
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided20
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       loaded22
 
-reciprocal19:
+loaded22:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal25
+	VDIVPS Z2, Z4, Z4
+	VDIVPS Z2, Z5, Z5
+	VDIVPS Z2, Z6, Z6
+	VDIVPS Z2, Z7, Z7
+	JMP    divided26
+
+reciprocal25:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -6403,7 +5286,7 @@ reciprocal19:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided20:
+divided26:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -6438,67 +5321,77 @@ divided20:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around27
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored22
+	JMP           stored28
 
-around21:
+around27:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored22:
+stored28:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn17
 
-turns16:
+turns19:
 some5:
-some23:
+some29:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done30
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near31
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near31:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand32:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
-	VPMOVZXWD.Z  (DX), K1, Z4
-	VPSLLD       $0x10, Z4, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided28
+	CMPB         272(CX), $0x00
+	JNE          kind34
+	VCVTPH2PS.Z  (DX), K1, Z4
+	JMP          loaded33
 
-reciprocal27:
+kind34:
+	VPMOVZXWD.Z (DX), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         loaded33
+
+loaded33:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal36
+	VDIVPS Z2, Z4, Z2
+	JMP    divided37
+
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided28:
+divided37:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -6515,7 +5408,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand32
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6523,18 +5416,18 @@ divided28:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some29
 
-done24:
+done30:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole38
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
 	JMP   aligned4
 
-whole29:
+whole38:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6565,25 +5458,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide40
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide40
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide40
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide40
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide40
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide40
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide40
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -6594,7 +5487,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide40
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -6610,24 +5503,40 @@ row:
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block32:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
-	VPMOVZXWD     (DX), Z14
-	VPSLLD        $0x10, Z14, Z14
-	VPMOVZXWD     32(DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     64(DX), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VPMOVZXWD     96(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
+near43:
+	CMPB      272(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (DX), Z14
+	VCVTPH2PS 32(DX), Z15
+	VCVTPH2PS 64(DX), Z16
+	VCVTPH2PS 96(DX), Z17
+	JMP       loaded44
+
+kind45:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 64(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 96(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       loaded44
+
+loaded44:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -6670,55 +5579,64 @@ near34:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around47
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored36
+	JMP           stored48
 
-around35:
+around47:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored36:
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block41
 
-blocks33:
-divide31:
-block37:
+blocks42:
+divide40:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded52
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded52:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded53
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded53:
+	CMPB      272(CX), $0x00
+	JNE       kind55
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	JMP       loaded54
+
+kind55:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -6727,15 +5645,22 @@ loaded41:
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       loaded54
 
-reciprocal42:
+loaded54:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal57
+	VDIVPS Z0, Z10, Z10
+	VDIVPS Z1, Z11, Z11
+	VDIVPS Z2, Z12, Z12
+	VDIVPS Z3, Z13, Z13
+	JMP    divided58
+
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -6749,7 +5674,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided58:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -6784,57 +5709,67 @@ divided43:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around59
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored45
+	JMP           stored60
 
-around44:
+around59:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored45:
+stored60:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block49
 
-blocks38:
-some46:
+blocks50:
+some61:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done62
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded63
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded63:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded64
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded64:
+	CMPB        272(CX), $0x00
+	JNE         kind66
+	VCVTPH2PS.Z (DX), K1, Z10
+	JMP         loaded65
+
+kind66:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided51
+	VMOVAPS     Z10, Z10
+	JMP         loaded65
 
-reciprocal50:
+loaded65:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal68
+	VDIVPS Z0, Z10, Z10
+	JMP    divided69
+
+reciprocal68:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided51:
+divided69:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -6850,9 +5785,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some61
 
-done47:
+done62:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9807,9 +8742,9 @@ DATA all64_8000000000000000<>+48(SB)/8, $0x8000000000000000
 DATA all64_8000000000000000<>+56(SB)/8, $0x8000000000000000
 GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX512F16F8(n int, f *frame)
+// func quantizeAVX512H16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512F16F8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -9860,243 +8795,15 @@ loaded5:
 	VMOVUPS 192(DI), Z6
 
 loaded6:
+	CMPB      272(CX), $0x00
+	JNE       kind8
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z4, Z15, Z15
-	VDIVPS    Z5, Z16, Z16
-	JMP       divided8
+	JMP       loaded7
 
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z2, Z17, Z17
-	VMULPS  Z17, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z3, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z4, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided8:
-	VMINPS    Z6, Z8, Z6
-	VMINPS    Z14, Z8, Z14
-	VMINPS    Z15, Z8, Z15
-	VMINPS    Z16, Z8, Z16
-	VMAXPS    Z6, Z7, Z6
-	VMAXPS    Z14, Z7, Z14
-	VMAXPS    Z15, Z7, Z15
-	VMAXPS    Z16, Z7, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS    (R8), Z17, Z17
-	VMAXPS    (R8), Z18, Z18
-	VMAXPS    (R8), Z19, Z19
-	VMAXPS    (R8), Z20, Z20
-	VPADDD    64(R8), Z17, Z17
-	VPADDD    64(R8), Z18, Z18
-	VPADDD    64(R8), Z19, Z19
-	VPADDD    64(R8), Z20, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z6, Z21
-	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
-	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VANDPS    all32_7fffffff<>+0(SB), Z16, Z24
-	VADDPS    Z17, Z21, Z21
-	VADDPS    Z18, Z22, Z22
-	VADDPS    Z19, Z23, Z23
-	VADDPS    Z20, Z24, Z24
-	VPSUBD    Z17, Z21, Z21
-	VPSUBD    Z18, Z22, Z22
-	VPSUBD    Z19, Z23, Z23
-	VPSUBD    Z20, Z24, Z24
-	VPSRLVD   128(R8), Z17, Z17
-	VPSRLVD   128(R8), Z18, Z18
-	VPSRLVD   128(R8), Z19, Z19
-	VPSRLVD   128(R8), Z20, Z20
-	VPADDD    Z17, Z21, Z17
-	VPADDD    Z18, Z22, Z18
-	VPADDD    Z19, Z23, Z19
-	VPADDD    Z20, Z24, Z20
-	VPSUBD    192(R8), Z17, Z17
-	VPSUBD    192(R8), Z18, Z18
-	VPSUBD    192(R8), Z19, Z19
-	VPSUBD    192(R8), Z20, Z20
-	VANDPS    all32_80000000<>+0(SB), Z6, Z21
-	VANDPS    all32_80000000<>+0(SB), Z14, Z22
-	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VANDPS    all32_80000000<>+0(SB), Z16, Z24
-	VPSRLD    $0x18, Z21, Z21
-	VPSRLD    $0x18, Z22, Z22
-	VPSRLD    $0x18, Z23, Z23
-	VPSRLD    $0x18, Z24, Z24
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VORPS     Z23, Z19, Z19
-	VORPS     Z24, Z20, Z20
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVUPS   256(R8), Z6
-	VBLENDMPS Z6, Z17, K1, Z9
-	VBLENDMPS Z6, Z18, K2, Z10
-	VBLENDMPS Z6, Z19, K3, Z11
-	VBLENDMPS Z6, Z20, K4, Z12
-	VPACKSSDW Z10, Z9, Z6
-	VPACKSSDW Z12, Z11, Z14
-	VPANDD    Z0, Z6, Z6
-	VPANDD    Z0, Z14, Z14
-	VPACKUSWB Z14, Z6, Z6
-	VPERMD    Z6, Z1, Z6
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z6, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z6, (BX)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z2
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z6
-
-loaded14:
-	VCVTPH2PS.Z (DX), K1, Z6
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z2, Z6, Z6
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z6, Z6
-
-divided16:
-	VMINPS    Z6, Z8, Z6
-	VMAXPS    Z6, Z7, Z6
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z14
-	VMAXPS    (R8), Z14, Z14
-	VPADDD    64(R8), Z14, Z14
-	VANDPS    all32_7fffffff<>+0(SB), Z6, Z15
-	VADDPS    Z14, Z15, Z15
-	VPSUBD    Z14, Z15, Z15
-	VPSRLVD   128(R8), Z14, Z14
-	VPADDD    Z14, Z15, Z14
-	VPSUBD    192(R8), Z14, Z14
-	VANDPS    all32_80000000<>+0(SB), Z6, Z15
-	VPSRLD    $0x18, Z15, Z15
-	VORPS     Z15, Z14, Z14
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVUPS   256(R8), Z6
-	VBLENDMPS Z6, Z14, K2, Z13
-	VPMOVDB   Z13, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+16, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512BF16F8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512BF16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS 56(CX), Z7
-	VBROADCASTSS 64(CX), Z8
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near4
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 64(DX)(R9*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z2
-	VMOVUPS 64(SI), Z3
-	VMOVUPS 128(SI), Z4
-	VMOVUPS 192(SI), Z5
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z6
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z6
-
-loaded6:
+kind8:
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(DX), Z14
@@ -10105,15 +8812,22 @@ loaded6:
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z4, Z15, Z15
-	VDIVPS    Z5, Z16, Z16
-	JMP       divided8
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded7
 
-reciprocal7:
+loaded7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Z2, Z6, Z6
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z4, Z15, Z15
+	VDIVPS Z5, Z16, Z16
+	JMP    divided11
+
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z6, Z6
@@ -10127,7 +8841,7 @@ reciprocal7:
 	VDIVPS  Z5, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided8:
+divided11:
 	VMINPS    Z6, Z8, Z6
 	VMINPS    Z14, Z8, Z14
 	VMINPS    Z15, Z8, Z15
@@ -10200,14 +8914,14 @@ divided8:
 	VPACKUSWB Z14, Z6, Z6
 	VPERMD    Z6, Z1, Z6
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around12
 	VMOVDQU64 Z6, (BX)
-	JMP       stored10
+	JMP       stored13
 
-around9:
+around12:
 	VMOVNTDQ Z6, (BX)
 
-stored10:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
@@ -10216,35 +8930,45 @@ stored10:
 	JMP  block2
 
 blocks3:
-some11:
+some14:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done15
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded16
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded13:
+loaded16:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded17
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded14:
+loaded17:
+	CMPB        272(CX), $0x00
+	JNE         kind19
+	VCVTPH2PS.Z (DX), K1, Z6
+	JMP         loaded18
+
+kind19:
 	VPMOVZXWD.Z (DX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z2, Z6, Z6
-	JMP         divided16
+	VMOVAPS     Z6, Z6
+	JMP         loaded18
 
-reciprocal15:
+loaded18:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal21
+	VDIVPS Z2, Z6, Z6
+	JMP    divided22
+
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z2, Z14, Z14
 	VMULPS  Z14, Z6, Z6
 
-divided16:
+divided22:
 	VMINPS    Z6, Z8, Z6
 	VMAXPS    Z6, Z7, Z6
 	VANDPS    all32_7f800000<>+0(SB), Z6, Z14
@@ -10268,9 +8992,9 @@ divided16:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some11
+	JMP       some14
 
-done12:
+done15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10726,6 +9450,932 @@ around47:
 
 stored48:
 	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block40
+
+blocks41:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F16I8(n int, f *frame)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand10:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y2
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block8:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near11
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near11:
+	XORQ R11, R11
+
+group12:
+	VCVTPH2PS    (DX)(R11*2), Y7
+	VCVTPH2PS    16(DX)(R11*2), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	VPADDB       X6, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, (BX)(R11*1)
+
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn15:
+	CMPQ AX, 104(CX)
+	JLT  turns17
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block16:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near19
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near19:
+	XORQ R11, R11
+
+group20:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)(R11*1)
+
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block16
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn15
+
+turns17:
+some25:
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near27
+	PREFETCHT1 (DX)(DI*1)
+
+near27:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand28:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal29
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X2, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X2, (BX)
+
+stored32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide34
+	CMPB         72(CX), $0x00
+	JNE          divide34
+	CMPB         73(CX), $0x00
+	JNE          divide34
+	CMPB         75(CX), $0x00
+	JNE          divide34
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide34
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide34
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near37
+	PREFETCHT1 (DX)(R8*1)
+
+near37:
+	VCVTPH2PS    (DX), Y11
+	VCVTPH2PS    16(DX), Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPACKSSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKUSWB    X12, X11, X11
+	VPADDB       X10, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X11, (BX)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X11, (BX)
+
+stored39:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+divide34:
+block40:
+	CMPQ       AX, $0x00000010
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+
+near42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded44:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided46:
+	VCMPPS       $0x07, Y6, Y6, Y8
+	VCMPPS       $0x07, Y7, Y7, Y9
+	VANDPS       Y6, Y8, Y6
+	VANDPS       Y7, Y9, Y7
+	VROUNDPS     $0x08, Y6, Y6
+	VROUNDPS     $0x08, Y7, Y7
+	VADDPS       Y2, Y6, Y6
+	VADDPS       Y3, Y7, Y7
+	VMINPS       Y5, Y6, Y6
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VCVTPS2DQ    Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X6, (BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X6, (BX)
+
+stored48:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block40
+
+blocks41:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2BF16I8(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2BF16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand10:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y2
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block8:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near11
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near11:
+	XORQ R11, R11
+
+group12:
+	VPMOVZXWD    (DX)(R11*2), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    16(DX)(R11*2), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	VPADDB       X6, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, (BX)(R11*1)
+
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn15:
+	CMPQ AX, 104(CX)
+	JLT  turns17
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block16:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near19
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near19:
+	XORQ R11, R11
+
+group20:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)(R11*1)
+
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block16
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn15
+
+turns17:
+some25:
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near27
+	PREFETCHT1 (DX)(DI*1)
+
+near27:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand28:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal29
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X2, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X2, (BX)
+
+stored32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide34
+	CMPB         72(CX), $0x00
+	JNE          divide34
+	CMPB         73(CX), $0x00
+	JNE          divide34
+	CMPB         75(CX), $0x00
+	JNE          divide34
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide34
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide34
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near37
+	PREFETCHT1 (DX)(R8*1)
+
+near37:
+	VPMOVZXWD    (DX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VPMOVZXWD    16(DX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPACKSSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKUSWB    X12, X11, X11
+	VPADDB       X10, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X11, (BX)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X11, (BX)
+
+stored39:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+divide34:
+block40:
+	CMPQ       AX, $0x00000010
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+
+near42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded44:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided46:
+	VCMPPS       $0x07, Y6, Y6, Y8
+	VCMPPS       $0x07, Y7, Y7, Y9
+	VANDPS       Y6, Y8, Y6
+	VANDPS       Y7, Y9, Y7
+	VROUNDPS     $0x08, Y6, Y6
+	VROUNDPS     $0x08, Y7, Y7
+	VADDPS       Y2, Y6, Y6
+	VADDPS       Y3, Y7, Y7
+	VMINPS       Y5, Y6, Y6
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VCVTPS2DQ    Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X6, (BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X6, (BX)
+
+stored48:
+	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
@@ -11723,467 +11373,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F16I8(n int, f *frame)
+// func quantizeAVX2H16I16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand10:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block8:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near11
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near11:
-	XORQ R11, R11
-
-group12:
-	VCVTPH2PS    (DX)(R11*2), Y7
-	VCVTPH2PS    16(DX)(R11*2), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	VPADDB       X6, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around13
-	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored14
-
-around13:
-	VMOVNTDQ X7, (BX)(R11*1)
-
-stored14:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group12
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn15:
-	CMPQ AX, 104(CX)
-	JLT  turns17
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block16:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near19:
-	XORQ R11, R11
-
-group20:
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ X4, (BX)(R11*1)
-
-stored24:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group20
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block16
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand18
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn15
-
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
-
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided30:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around31
-	VMOVDQU      X2, (BX)
-	JMP          stored32
-
-around31:
-	VMOVNTDQ X2, (BX)
-
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
-
-done26:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide34
-	CMPB         72(CX), $0x00
-	JNE          divide34
-	CMPB         73(CX), $0x00
-	JNE          divide34
-	CMPB         75(CX), $0x00
-	JNE          divide34
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide34
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide34
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block35:
-	CMPQ       AX, $0x00000010
-	JLT        blocks36
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near37
-	PREFETCHT1 (DX)(R8*1)
-
-near37:
-	VCVTPH2PS    (DX), Y11
-	VCVTPH2PS    16(DX), Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPACKSSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	VPADDB       X10, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around38
-	VMOVDQU      X11, (BX)
-	JMP          stored39
-
-around38:
-	VMOVNTDQ X11, (BX)
-
-stored39:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block35
-
-blocks36:
-divide34:
-block40:
-	CMPQ       AX, $0x00000010
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VCMPPS       $0x07, Y6, Y6, Y8
-	VCMPPS       $0x07, Y7, Y7, Y9
-	VANDPS       Y6, Y8, Y6
-	VANDPS       Y7, Y9, Y7
-	VROUNDPS     $0x08, Y6, Y6
-	VROUNDPS     $0x08, Y7, Y7
-	VADDPS       Y2, Y6, Y6
-	VADDPS       Y3, Y7, Y7
-	VMINPS       Y5, Y6, Y6
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VCVTPS2DQ    Y6, Y6
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKUSWB    X7, X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around47
-	VMOVDQU      X6, (BX)
-	JMP          stored48
-
-around47:
-	VMOVNTDQ X6, (BX)
-
-stored48:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block40
-
-blocks41:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F16I16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16I16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -12230,8 +11422,22 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VCVTPH2PS   (DX)(R11*2), Y6
-	VCVTPH2PS   16(DX)(R11*2), Y8
+	CMPB      272(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       loaded13
+
+kind14:
+	VPMOVZXWD (DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y8, Y8
+	JMP       loaded13
+
+loaded13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -12255,14 +11461,14 @@ group12:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around16
 	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored14
+	JMP         stored17
 
-around13:
+around16:
 	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored14:
+stored17:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
 	JNE  group12
@@ -12282,37 +11488,51 @@ stored14:
 
 turns9:
 divide6:
-turn15:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near19:
+near22:
 	XORQ R11, R11
 
-group20:
+group23:
+	CMPB      272(CX), $0x00
+	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       loaded24
 
-reciprocal21:
+kind25:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded24
+
+loaded24:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal27
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided28
+
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12320,7 +11540,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12340,56 +11560,70 @@ divided22:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around29
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored24
+	JMP       stored30
 
-around23:
+around29:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored24:
+stored30:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group23
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn18
 
-turns17:
-some25:
+turns20:
+some31:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done32
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near27
+	JEQ        near33
 	PREFETCHT1 (DX)(DI*1)
 
-near27:
+near33:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand28:
+strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
+	CMPB         272(CX), $0x00
+	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          loaded35
 
-reciprocal29:
+kind36:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded35
+
+loaded35:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal38
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided39
+
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12397,7 +11631,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided39:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -12417,21 +11651,21 @@ divided30:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around40
 	VMOVDQU   Y2, (BX)
-	JMP       stored32
+	JMP       stored41
 
-around31:
+around40:
 	VMOVNTDQ Y2, (BX)
 
-stored32:
+stored41:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand28
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12439,9 +11673,9 @@ stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some31
 
-done26:
+done32:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12468,32 +11702,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12509,17 +11743,31 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block35:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
-	VCVTPH2PS   (DX), Y10
-	VCVTPH2PS   16(DX), Y11
+near46:
+	CMPB      272(CX), $0x00
+	JNE       kind48
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       loaded47
+
+kind48:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       loaded47
+
+loaded47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -12543,53 +11791,67 @@ near37:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around50
 	VMOVDQU     Y10, (BX)
-	JMP         stored39
+	JMP         stored51
 
-around38:
+around50:
 	VMOVNTDQ Y10, (BX)
 
-stored39:
+stored51:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block44
 
-blocks36:
-divide34:
-block40:
+blocks45:
+divide43:
+block52:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks53
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near54
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded55
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded56
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded56:
+	CMPB      272(CX), $0x00
+	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
+	JMP       loaded57
 
-reciprocal45:
+kind58:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       loaded57
+
+loaded57:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal60
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided61
+
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12597,7 +11859,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided61:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12617,22 +11879,22 @@ divided46:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around62
 	VMOVDQU   Y6, (BX)
-	JMP       stored48
+	JMP       stored63
 
-around47:
+around62:
 	VMOVNTDQ Y6, (BX)
 
-stored48:
+stored63:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block52
 
-blocks41:
+blocks53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12648,9 +11910,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F16I32(n int, f *frame)
+// func quantizeAVX2H16I32(n int, f *frame)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16I32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -12697,8 +11959,22 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VCVTPH2PS   (DX)(R11*2), Y6
-	VCVTPH2PS   16(DX)(R11*2), Y8
+	CMPB      272(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       loaded13
+
+kind14:
+	VPMOVZXWD (DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y8, Y8
+	JMP       loaded13
+
+loaded13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -12723,16 +11999,16 @@ group12:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around16
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored14
+	JMP         stored17
 
-around13:
+around16:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored14:
+stored17:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
 	JNE  group12
@@ -12752,37 +12028,51 @@ stored14:
 
 turns9:
 divide6:
-turn15:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near19:
+near22:
 	XORQ R11, R11
 
-group20:
+group23:
+	CMPB      272(CX), $0x00
+	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       loaded24
 
-reciprocal21:
+kind25:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded24
+
+loaded24:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal27
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided28
+
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12790,7 +12080,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12811,58 +12101,72 @@ divided22:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around29
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored24
+	JMP       stored30
 
-around23:
+around29:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored24:
+stored30:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group23
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn18
 
-turns17:
-some25:
+turns20:
+some31:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done32
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near27
+	JEQ        near33
 	PREFETCHT1 (DX)(DI*1)
 
-near27:
+near33:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand28:
+strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
+	CMPB         272(CX), $0x00
+	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          loaded35
 
-reciprocal29:
+kind36:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded35
+
+loaded35:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal38
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided39
+
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12870,7 +12174,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided39:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -12891,23 +12195,23 @@ divided30:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around40
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored32
+	JMP       stored41
 
-around31:
+around40:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored32:
+stored41:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand28
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12915,9 +12219,9 @@ stored32:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some31
 
-done26:
+done32:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12944,32 +12248,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12985,17 +12289,31 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block35:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
-	VCVTPH2PS   (DX), Y10
-	VCVTPH2PS   16(DX), Y11
+near46:
+	CMPB      272(CX), $0x00
+	JNE       kind48
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       loaded47
+
+kind48:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       loaded47
+
+loaded47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -13020,55 +12338,69 @@ near37:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around50
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored39
+	JMP         stored51
 
-around38:
+around50:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored39:
+stored51:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block44
 
-blocks36:
-divide34:
-block40:
+blocks45:
+divide43:
+block52:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks53
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near54
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded55
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded56
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded56:
+	CMPB      272(CX), $0x00
+	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
+	JMP       loaded57
 
-reciprocal45:
+kind58:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       loaded57
+
+loaded57:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal60
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided61
+
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13076,7 +12408,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided61:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13097,1461 +12429,24 @@ divided46:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around62
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored48
+	JMP       stored63
 
-around47:
+around62:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored48:
+stored63:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block52
 
-blocks41:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16I8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16I8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand10:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block8:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near11
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near11:
-	XORQ R11, R11
-
-group12:
-	VPMOVZXWD    (DX)(R11*2), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(DX)(R11*2), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	VPADDB       X6, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around13
-	VMOVDQU      X7, (BX)(R11*1)
-	JMP          stored14
-
-around13:
-	VMOVNTDQ X7, (BX)(R11*1)
-
-stored14:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group12
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn15:
-	CMPQ AX, 104(CX)
-	JLT  turns17
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block16:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near19:
-	XORQ R11, R11
-
-group20:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ X4, (BX)(R11*1)
-
-stored24:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group20
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block16
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand18
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn15
-
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
-
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided30:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around31
-	VMOVDQU      X2, (BX)
-	JMP          stored32
-
-around31:
-	VMOVNTDQ X2, (BX)
-
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
-
-done26:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide34
-	CMPB         72(CX), $0x00
-	JNE          divide34
-	CMPB         73(CX), $0x00
-	JNE          divide34
-	CMPB         75(CX), $0x00
-	JNE          divide34
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide34
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide34
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block35:
-	CMPQ       AX, $0x00000010
-	JLT        blocks36
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near37
-	PREFETCHT1 (DX)(R8*1)
-
-near37:
-	VPMOVZXWD    (DX), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(DX), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPACKSSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	VPADDB       X10, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around38
-	VMOVDQU      X11, (BX)
-	JMP          stored39
-
-around38:
-	VMOVNTDQ X11, (BX)
-
-stored39:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block35
-
-blocks36:
-divide34:
-block40:
-	CMPQ       AX, $0x00000010
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VCMPPS       $0x07, Y6, Y6, Y8
-	VCMPPS       $0x07, Y7, Y7, Y9
-	VANDPS       Y6, Y8, Y6
-	VANDPS       Y7, Y9, Y7
-	VROUNDPS     $0x08, Y6, Y6
-	VROUNDPS     $0x08, Y7, Y7
-	VADDPS       Y2, Y6, Y6
-	VADDPS       Y3, Y7, Y7
-	VMINPS       Y5, Y6, Y6
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VCVTPS2DQ    Y6, Y6
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKUSWB    X7, X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around47
-	VMOVDQU      X6, (BX)
-	JMP          stored48
-
-around47:
-	VMOVNTDQ X6, (BX)
-
-stored48:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block40
-
-blocks41:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16I16(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16I16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand10:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block8:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near11
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near11:
-	XORQ R11, R11
-
-group12:
-	VPMOVZXWD   (DX)(R11*2), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX)(R11*2), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPAND       all32_ffff<>+0(SB), Y8, Y8
-	VPAND       all32_ffff<>+0(SB), Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored14
-
-around13:
-	VMOVNTDQ Y6, (BX)(R11*2)
-
-stored14:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group12
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn15:
-	CMPQ AX, 104(CX)
-	JLT  turns17
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block16:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near19:
-	XORQ R11, R11
-
-group20:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPAND     all32_ffff<>+0(SB), Y4, Y4
-	VPAND     all32_ffff<>+0(SB), Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, (BX)(R11*2)
-
-stored24:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group20
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block16
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand18
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn15
-
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
-
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided30:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
-	VPAND     all32_ffff<>+0(SB), Y3, Y3
-	VPAND     all32_ffff<>+0(SB), Y2, Y2
-	VPACKUSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   Y2, (BX)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y2, (BX)
-
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
-
-done26:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide34
-	CMPB         72(CX), $0x00
-	JNE          divide34
-	CMPB         73(CX), $0x00
-	JNE          divide34
-	CMPB         75(CX), $0x00
-	JNE          divide34
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide34
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide34
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block35:
-	CMPQ       AX, $0x00000010
-	JLT        blocks36
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near37
-	PREFETCHT1 (DX)(R8*1)
-
-near37:
-	VPMOVZXWD   (DX), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VPMOVZXWD   16(DX), Y11
-	VPSLLD      $0x10, Y11, Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPAND       all32_ffff<>+0(SB), Y11, Y11
-	VPAND       all32_ffff<>+0(SB), Y10, Y10
-	VPACKUSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around38
-	VMOVDQU     Y10, (BX)
-	JMP         stored39
-
-around38:
-	VMOVNTDQ Y10, (BX)
-
-stored39:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block35
-
-blocks36:
-divide34:
-block40:
-	CMPQ       AX, $0x00000010
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPAND     all32_ffff<>+0(SB), Y6, Y6
-	VPAND     all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y6, (BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y6, (BX)
-
-stored48:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block40
-
-blocks41:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16I32(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand10:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block8:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near11
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near11:
-	XORQ R11, R11
-
-group12:
-	VPMOVZXWD   (DX)(R11*2), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX)(R11*2), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU     Y9, (BX)(R11*4)
-	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored14
-
-around13:
-	VMOVNTDQ Y9, (BX)(R11*4)
-	VMOVNTDQ Y10, 32(BX)(R11*4)
-
-stored14:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group12
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
-
-turns9:
-divide6:
-turn15:
-	CMPQ AX, 104(CX)
-	JLT  turns17
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block16:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near19:
-	XORQ R11, R11
-
-group20:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y6, (BX)(R11*4)
-	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y6, (BX)(R11*4)
-	VMOVNTDQ Y7, 32(BX)(R11*4)
-
-stored24:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group20
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block16
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand18
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn15
-
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
-
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided30:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y4
-	VCVTPS2DQ Y2, Y5
-	VMOVUPS   all32_4f000000<>+0(SB), Y6
-	VCMPPS    $0x1d, Y6, Y3, Y3
-	VCMPPS    $0x1d, Y6, Y2, Y2
-	VPXOR     Y3, Y4, Y4
-	VPXOR     Y2, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
-
-done26:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide34
-	CMPB         72(CX), $0x00
-	JNE          divide34
-	CMPB         73(CX), $0x00
-	JNE          divide34
-	CMPB         75(CX), $0x00
-	JNE          divide34
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide34
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide34
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block35:
-	CMPQ       AX, $0x00000010
-	JLT        blocks36
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near37
-	PREFETCHT1 (DX)(R8*1)
-
-near37:
-	VPMOVZXWD   (DX), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VPMOVZXWD   16(DX), Y11
-	VPSLLD      $0x10, Y11, Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y12
-	VCVTPS2DQ   Y10, Y13
-	VMOVUPS     all32_4f000000<>+0(SB), Y14
-	VCMPPS      $0x1d, Y14, Y11, Y11
-	VCMPPS      $0x1d, Y14, Y10, Y10
-	VPXOR       Y11, Y12, Y12
-	VPXOR       Y10, Y13, Y13
-	CMPB        76(CX), $0x00
-	JNE         around38
-	VMOVDQU     Y12, (BX)
-	VMOVDQU     Y13, 32(BX)
-	JMP         stored39
-
-around38:
-	VMOVNTDQ Y12, (BX)
-	VMOVNTDQ Y13, 32(BX)
-
-stored39:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block35
-
-blocks36:
-divide34:
-block40:
-	CMPQ       AX, $0x00000010
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored48:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block40
-
-blocks41:
+blocks53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16352,9 +14247,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F16F8(n int, f *frame)
+// func quantizeAVX2H16F8(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·quantizeAVX2F16F8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -16394,146 +14289,29 @@ loaded5:
 	VMOVUPS 32(DI), Y2
 
 loaded6:
+	CMPB      272(CX), $0x00
+	JNE       kind8
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	JMP       loaded7
 
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y0, Y6, Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y1, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided8:
-	VMINPS       Y2, Y4, Y2
-	VMINPS       Y5, Y4, Y5
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y5, Y3, Y5
-	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
-	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
-	VMAXPS       (R8), Y6, Y6
-	VMAXPS       (R8), Y7, Y7
-	VPADDD       64(R8), Y6, Y6
-	VPADDD       64(R8), Y7, Y7
-	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
-	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
-	VADDPS       Y6, Y8, Y8
-	VADDPS       Y7, Y9, Y9
-	VPSUBD       Y6, Y8, Y8
-	VPSUBD       Y7, Y9, Y9
-	VPSRLVD      128(R8), Y6, Y6
-	VPSRLVD      128(R8), Y7, Y7
-	VPADDD       Y6, Y8, Y6
-	VPADDD       Y7, Y9, Y7
-	VPSUBD       192(R8), Y6, Y6
-	VPSUBD       192(R8), Y7, Y7
-	VANDPS       all32_80000000<>+0(SB), Y2, Y8
-	VANDPS       all32_80000000<>+0(SB), Y5, Y9
-	VPSRLD       $0x18, Y8, Y8
-	VPSRLD       $0x18, Y9, Y9
-	VORPS        Y8, Y6, Y6
-	VORPS        Y9, Y7, Y7
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VMOVUPS      256(R8), Y8
-	VBLENDVPS    Y2, Y8, Y6, Y2
-	VBLENDVPS    Y5, Y8, Y7, Y5
-	VPACKSSDW    Y5, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X5
-	VPACKUSWB    X5, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      X2, (BX)
-	JMP          stored10
-
-around9:
-	VMOVNTDQ X2, (BX)
-
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16F8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·quantizeAVX2BF16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS 56(CX), Y3
-	VBROADCASTSS 64(CX), Y4
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near4
-	PREFETCHT1 (DX)(R9*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y2
-
-loaded6:
+kind8:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y5, Y5
+	JMP       loaded7
 
-reciprocal7:
+loaded7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Y0, Y2, Y2
+	VDIVPS Y1, Y5, Y5
+	JMP    divided11
+
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -16541,7 +14319,7 @@ reciprocal7:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided8:
+divided11:
 	VMINPS       Y2, Y4, Y2
 	VMINPS       Y5, Y4, Y5
 	VMAXPS       Y2, Y3, Y2
@@ -16581,14 +14359,14 @@ divided8:
 	VEXTRACTI128 $0x01, Y2, X5
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around12
 	VMOVDQU      X2, (BX)
-	JMP          stored10
+	JMP          stored13
 
-around9:
+around12:
 	VMOVNTDQ X2, (BX)
 
-stored10:
+stored13:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI

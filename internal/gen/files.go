@@ -31,8 +31,9 @@ func (o *op) declarations() ([]byte, error) {
 			if o.hasStrands(v) {
 				strandBlock = o.strandBlock(isa, v)
 			}
-			for kind, t := range v.concrete() {
-				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], kind, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
+			for _, c := range v.concrete() {
+				t := c.types
+				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], c.kind, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
 			}
 		}
 	}
@@ -54,29 +55,38 @@ func (o *op) declarations() ([]byte, error) {
 	return format.Source([]byte(b.String()))
 }
 
-// concrete returns what tensors of the variant may have as the types of both
-// inputs, of the output and of codes. Of those that stand for several types there is
-// one, so that the number of an entry is that of its kind.
-func (v variant) concrete() (all [][4]string) {
+// concrete is what tensors of a variant may have as the types of both inputs, of the
+// output and of codes, and the kind of the input whose type stands for several.
+type concrete struct {
+	types [4]string
+	kind  int
+}
+
+func (v variant) concrete() []concrete {
 	types := [4]*storage{2: v.out, 3: v.code}
 	copy(types[:], v.in)
-	all = [][4]string{{}}
+	all := []concrete{{}}
 	for i, t := range types {
-		names := []string{"tensor.None"}
-		if t != nil {
-			names = nil
-			for _, one := range either(t.of == nil, []*storage{t}, t.of) {
-				names = append(names, "tensor."+one.name)
+		var next []concrete
+		for _, c := range all {
+			names := []string{"tensor.None"}
+			switch {
+			case t == nil:
+			case i == 3 && t == v.out:
+				names = []string{c.types[2]} // that of the output
+			case t.of != nil:
+				names = nil
+				for _, one := range t.of {
+					names = append(names, "tensor."+one.name)
+				}
+			default:
+				names = []string{"tensor." + t.name}
 			}
-		}
-		var next [][4]string
-		for _, a := range all {
-			if i == 3 && t != nil && t == v.out {
-				names = a[2:3] // codes have the output's type
-			}
-			for _, name := range names {
-				a[i] = name
-				next = append(next, a)
+			for kind, name := range names {
+				if c.types[i] = name; i < 2 && len(names) > 1 {
+					c.kind = kind
+				}
+				next = append(next, c)
 			}
 		}
 		all = next

@@ -10,7 +10,8 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, wholeCodes), same(1, floats), rounding(pairs(floats, []*storage{float8Type}))),
+		types: join(pairs(floats, []*storage{code8}), pairs(floatsRead, []*storage{code16, i32}), same(1, floats),
+			rounding(pairs(floatsRead, []*storage{float8Type}))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -18,7 +19,7 @@ var ops = []*op{
 		name:   "DynamicQuantize",
 		doc:    "of each run: scale and zero chosen from the extremes of x; then as Quantize",
 		params: 2, bounds: true, chooses: true,
-		types: pairs([]*storage{f32, f16, bf16}, chosenCodes),
+		types: join(pairs([]*storage{f32, f16, bf16}, []*storage{code8}), pairs([]*storage{f32, anyHalf}, []*storage{code16})),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -26,7 +27,7 @@ var ops = []*op{
 		name:   "ChooseQParams",
 		doc:    "of each run: scale and zero chosen from the extremes of x",
 		params: 2, bounds: true, chooses: true,
-		types: inputs([]*storage{f32, f16, bf16}),
+		types: inputs([]*storage{f32, anyHalf}),
 	},
 	{
 		name:   "QuantizeBackward",
@@ -189,10 +190,9 @@ func (k *kernel) place(u, rounded value) value {
 
 // The types that kernels are made for.
 var (
-	floats      = []*storage{f32, f64, f16, bf16}
-	chosenCodes = []*storage{code8, code16}
-	wholeCodes  = []*storage{code8, code16, i32}
-	codesRead   = []*storage{anyByte, code16, i32}
+	floats     = []*storage{f32, f64, f16, bf16}
+	floatsRead = []*storage{f32, f64, anyHalf}
+	codesRead  = []*storage{anyByte, code16, i32}
 )
 
 // computeOf returns the type that storage types compute in.

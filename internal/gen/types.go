@@ -21,7 +21,9 @@ var (
 	s16  = &storage{name: "S16", size: 2, load: loadCodes("VPMOVSXWD")}
 	u16  = &storage{name: "U16", size: 2, load: loadCodes("VPMOVZXWD")}
 
-	// What stands for several types: any code of a byte that is read, whole codes.
+	// What stands for several types: numbers of 16 bits and codes of a byte that are read,
+	// whole codes.
+	anyHalf = &storage{name: "H16", size: 2, of: []*storage{f16, bf16}}
 	anyByte = &storage{name: "C8", size: 1, of: []*storage{s8, u8, f8e4m3, f8e5m2}}
 	code8   = &storage{"I8", 1, nil, packCodes, nil, storeMaskedCodes("VPMOVDB"), []*storage{s8, u8}}
 	code16  = &storage{"I16", 2, nil, packWords, nil, storeMaskedCodes("VPMOVDW"), []*storage{s16, u16}}
