@@ -17,6 +17,7 @@ type kernel struct {
 	in      [2]tensor.DType // of the data inputs; None: not read
 	out     tensor.DType
 	code    tensor.DType // the 8-bit float type that codes are rounded to, or None
+	kind    uint8        // of codes, of those that the function reads
 	step    int
 	block   int  // elements of a run that are taken at a time; 0: the kernel takes one run
 	quick   bool // has a way without divisions (internal/gen/quick.go)

@@ -57,6 +57,7 @@ const (
 	paramStep
 	paramEnd    = paramStep + 8
 	paramWindow = paramEnd + 3
+	paramSlopes = paramWindow + 1
 )
 
 type gridCells [gridPlanes][cellPitch]uint32

@@ -9,7 +9,6 @@ import "unsafe"
 // cubicCell is a set of generated kernels for one compute type, of images or volumes.
 type cubicCell struct {
 	locate, combine cellKernel
-	place           cellKernel // without what only the grid's gradient needs
 	pixels          func(cells *byte, n int, pixels, weights *byte)
 }
 

@@ -167,8 +167,9 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		locate = g.nearest[b.Dims-2]
 	case Bicubic:
 		c[planeParams][paramWindow] = uint32(b.lastWindow(steps))
-		if locate = g.cubic[b.Dims-2].place; gradient {
-			locate = g.cubic[b.Dims-2].locate
+		c[planeParams][paramSlopes] = 0
+		if locate = g.cubic[b.Dims-2].locate; gradient {
+			c[planeParams][paramSlopes] = 1
 		}
 	}
 	locate(c.start(), b.N)

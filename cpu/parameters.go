@@ -19,7 +19,7 @@ func (k *kernel) load(a *Args, data, at, n int) int {
 }
 
 func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
-	setBounds[C](f, a)
+	setEverywhere[C](k, f, a)
 	f.stream = a.Stream && k.writes(a)
 	f.ahead = a.Ahead
 	limit := callSize
@@ -45,10 +45,12 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	return limit
 }
 
-// setBounds puts what holds for all elements into the frame.
-func setBounds[C Compute](f *frame, a *Args) {
+// setEverywhere puts what holds for all elements into the frame.
+func setEverywhere[C Compute](k *kernel, f *frame, a *Args) {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
 	f.reciprocal = a.Attrs.Reciprocal
+	f.kind = k.kind
+	f.float8 = float8Words(k)
 }
 
 // param makes a parameter, operand k, for the elements from at on. It returns

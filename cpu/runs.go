@@ -194,7 +194,7 @@ var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
 // unless the kernel does.
 func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	f, r := &a.frame, &a.Runs
-	setBounds[C](f, a)
+	setEverywhere[C](k, f, a)
 	f.ahead = a.Ahead
 	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal && n >= quickRun
 	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.runs), r.Strands*int(unsafe.Sizeof(C(0)))

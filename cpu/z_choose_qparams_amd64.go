@@ -5,9 +5,9 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var chooseQParamsKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 1, 64, false, false, true, chooseQParamsAVX512F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 1, 64, false, false, true, chooseQParamsAVX512F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 1, 64, false, false, true, chooseQParamsAVX512BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 1, 64, false, false, true, chooseQParamsAVX512F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 1, 64, false, false, true, chooseQParamsAVX512H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 1, 1, 64, false, false, true, chooseQParamsAVX512H16},
 }
 
 // chooseQParamsAVX512F32 is, for i from 0 to n-1:
@@ -17,16 +17,9 @@ var chooseQParamsKernels = kernels{
 //go:noescape
 func chooseQParamsAVX512F32(n int, f *frame)
 
-// chooseQParamsAVX512F16 is, for i from 0 to n-1:
+// chooseQParamsAVX512H16 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //
 //go:noescape
-func chooseQParamsAVX512F16(n int, f *frame)
-
-// chooseQParamsAVX512BF16 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//
-//go:noescape
-func chooseQParamsAVX512BF16(n int, f *frame)
+func chooseQParamsAVX512H16(n int, f *frame)

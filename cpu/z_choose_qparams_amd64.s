@@ -171,9 +171,9 @@ DATA all32_3f800000<>+56(SB)/4, $0x3f800000
 DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
-// func chooseQParamsAVX512F16(n int, f *frame)
+// func chooseQParamsAVX512H16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2
-TEXT ·chooseQParamsAVX512F16(SB), NOSPLIT, $0-16
+TEXT ·chooseQParamsAVX512H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -200,155 +200,15 @@ step2:
 look4:
 	CMPQ      AX, $0x00000040
 	JLT       looked5
+	CMPB      272(CX), $0x00
+	JNE       kind7
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	VPMAXUD   Z0, Z1, Z1
-	VPMAXSD   Z0, Z5, Z5
-	VPMAXUD   Z9, Z2, Z2
-	VPMAXSD   Z9, Z6, Z6
-	VPMAXUD   Z10, Z3, Z3
-	VPMAXSD   Z10, Z7, Z7
-	VPMAXUD   Z11, Z4, Z4
-	VPMAXSD   Z11, Z8, Z8
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, AX
-	JMP       look4
+	JMP       loaded6
 
-looked5:
-some6:
-	TESTQ       AX, AX
-	JLE         done7
-	MOVQ        $-1, DI
-	BZHIQ       AX, DI, DI
-	KMOVW       DI, K1
-	VCVTPH2PS.Z (DX), K1, Z0
-	VPMAXUD     Z0, Z1, Z1
-	VPMAXSD     Z0, Z5, Z5
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, AX
-	JMP         some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z3, Z1, Z1
-	VPMAXUD       Z4, Z2, Z2
-	VPMAXUD       Z2, Z1, Z1
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMAXUD       Y0, Y1, Y0
-	VEXTRACTI32X4 $0x01, Y0, X9
-	VPMAXUD       X9, X0, X9
-	VPSHUFD       $0x4e, X9, X0
-	VPMAXUD       X0, X9, X9
-	VPSHUFD       $0xb1, X9, X0
-	VPMAXUD       X0, X9, X9
-	VPMAXSD       Z7, Z5, Z5
-	VPMAXSD       Z8, Z6, Z6
-	VPMAXSD       Z6, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMAXSD       Y0, Y5, Y0
-	VEXTRACTI32X4 $0x01, Y0, X10
-	VPMAXSD       X10, X0, X10
-	VPSHUFD       $0x4e, X10, X0
-	VPMAXSD       X0, X10, X10
-	VPSHUFD       $0xb1, X10, X0
-	VPMAXSD       X0, X10, X10
-	VXORPS        X0, X0, X0
-	VUCOMISS      X10, X9
-	JPC           after8
-	VADDSS        X9, X10, X10
-	VMOVAPS       X10, X9
-
-after8:
-	VUCOMISS X0, X9
-	JCS      after9
-	VMOVAPS  X0, X9
-
-after9:
-	VMOVSS 64(CX), X11
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X11, X11
-	VSUBSS X9, X10, X12
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X9, X0, X12
-	VMAXSS X12, X10, X12
-
-divide11:
-	VDIVSS   X11, X12, X12
-	VUCOMISS X0, X12
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X12
-
-after14:
-after13:
-	VMOVAPS  X0, X10
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X12, X9, X9
-	VMOVSS   56(CX), X10
-	VSUBSS   X9, X10, X10
-	VUCOMISS X10, X10
-	JPC      after15
-	VMOVAPS  X0, X10
-
-after15:
-	VRNDSCALESS $0x08, X10, X10, X10
-	VMINSS      64(CX), X10, X10
-	VMAXSS      56(CX), X10, X10
-	VADDSS      X0, X10, X10
-
-chosen12:
-	VMOVSS X12, (SI)
-	VMOVSS X10, 1024(SI)
-	DECQ   BX
-	JEQ    steps3
-	MOVQ   232(CX), DX
-	ADDQ   152(CX), DX
-	ADDQ   120(CX), SI
-	MOVQ   n+0(FP), AX
-	JMP    step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func chooseQParamsAVX512BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2
-TEXT ·chooseQParamsAVX512BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         24(CX), BX
-	MOVQ         32(CX), BX
-	MOVQ         88(CX), BX
-	TESTQ        BX, BX
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z0
-
-step2:
-	MOVQ   DX, 232(CX)
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-
-look4:
-	CMPQ      AX, $0x00000040
-	JLT       looked5
+kind7:
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VPMOVZXWD 32(DX), Z9
@@ -357,34 +217,51 @@ look4:
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 96(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMAXUD   Z0, Z1, Z1
-	VPMAXSD   Z0, Z5, Z5
-	VPMAXUD   Z9, Z2, Z2
-	VPMAXSD   Z9, Z6, Z6
-	VPMAXUD   Z10, Z3, Z3
-	VPMAXSD   Z10, Z7, Z7
-	VPMAXUD   Z11, Z4, Z4
-	VPMAXSD   Z11, Z8, Z8
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, AX
-	JMP       look4
+	VMOVAPS   Z0, Z0
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded6
+
+loaded6:
+	VPMAXUD Z0, Z1, Z1
+	VPMAXSD Z0, Z5, Z5
+	VPMAXUD Z9, Z2, Z2
+	VPMAXSD Z9, Z6, Z6
+	VPMAXUD Z10, Z3, Z3
+	VPMAXSD Z10, Z7, Z7
+	VPMAXUD Z11, Z4, Z4
+	VPMAXSD Z11, Z8, Z8
+	ADDQ    $+128, DX
+	SUBQ    $0x00000040, AX
+	JMP     look4
 
 looked5:
-some6:
+some9:
 	TESTQ       AX, AX
-	JLE         done7
+	JLE         done10
 	MOVQ        $-1, DI
 	BZHIQ       AX, DI, DI
 	KMOVW       DI, K1
+	CMPB        272(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (DX), K1, Z0
+	JMP         loaded11
+
+kind12:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
-	VPMAXUD     Z0, Z1, Z1
-	VPMAXSD     Z0, Z5, Z5
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, AX
-	JMP         some6
+	VMOVAPS     Z0, Z0
+	JMP         loaded11
 
-done7:
+loaded11:
+	VPMAXUD Z0, Z1, Z1
+	VPMAXSD Z0, Z5, Z5
+	ADDQ    $+32, DX
+	SUBQ    $0x00000010, AX
+	JMP     some9
+
+done10:
 	MOVQ          232(CX), DX
 	VPMAXUD       Z3, Z1, Z1
 	VPMAXUD       Z4, Z2, Z2
@@ -410,53 +287,53 @@ done7:
 	VPMAXSD       X0, X10, X10
 	VXORPS        X0, X0, X0
 	VUCOMISS      X10, X9
-	JPC           after8
+	JPC           after14
 	VADDSS        X9, X10, X10
 	VMOVAPS       X10, X9
 
-after8:
+after14:
 	VUCOMISS X0, X9
-	JCS      after9
+	JCS      after15
 	VMOVAPS  X0, X9
 
-after9:
+after15:
 	VMOVSS 64(CX), X11
 	CMPB   79(CX), $0x00
-	JNE    symmetric10
+	JNE    symmetric16
 	VSUBSS 56(CX), X11, X11
 	VSUBSS X9, X10, X12
-	JMP    divide11
+	JMP    divide17
 
-symmetric10:
+symmetric16:
 	VSUBSS X9, X0, X12
 	VMAXSS X12, X10, X12
 
-divide11:
+divide17:
 	VDIVSS   X11, X12, X12
 	VUCOMISS X0, X12
-	JNE      after13
-	JPS      after14
+	JNE      after19
+	JPS      after20
 	VMOVSS   all32_3f800000<>+0(SB), X12
 
-after14:
-after13:
+after20:
+after19:
 	VMOVAPS  X0, X10
 	CMPB     79(CX), $0x00
-	JNE      chosen12
+	JNE      chosen18
 	VDIVSS   X12, X9, X9
 	VMOVSS   56(CX), X10
 	VSUBSS   X9, X10, X10
 	VUCOMISS X10, X10
-	JPC      after15
+	JPC      after21
 	VMOVAPS  X0, X10
 
-after15:
+after21:
 	VRNDSCALESS $0x08, X10, X10, X10
 	VMINSS      64(CX), X10, X10
 	VMAXSS      56(CX), X10, X10
 	VADDSS      X0, X10, X10
 
-chosen12:
+chosen18:
 	VMOVSS X12, (SI)
 	VMOVSS X10, 1024(SI)
 	DECQ   BX

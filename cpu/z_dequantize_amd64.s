@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func dequantizeAVX512S8F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
+// func dequantizeAVX512C8F32(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -21,78 +21,41 @@ TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVSXBD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
 
-near13:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -101,6 +64,86 @@ near13:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
+	JMP       loaded11
+
+kind12:
+	CMPB      272(CX), $0x01
+	JNE       kind13
+	VPMOVZXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+kind13:
+	CMPB      272(CX), $0x02
+	JNE       kind14
+	VPMOVSXBW (DX), Y2
+	VPSLLW    $0x07, Y2, Y2
+	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS Y2, Z2
+	VMULPS    all32_43800000<>+0(SB), Z2, Z2
+	VPMOVSXBW 16(DX), Y3
+	VPSLLW    $0x07, Y3, Y3
+	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
+	VCVTPH2PS Y3, Z3
+	VMULPS    all32_43800000<>+0(SB), Z3, Z3
+	VPMOVSXBW 32(DX), Y4
+	VPSLLW    $0x07, Y4, Y4
+	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS Y4, Z4
+	VMULPS    all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW 48(DX), Y5
+	VPSLLW    $0x07, Y5, Y5
+	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS Y5, Z5
+	VMULPS    all32_43800000<>+0(SB), Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+kind14:
+	VPMOVZXBW (DX), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+	VPMOVZXBW 16(DX), Y3
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+	VPMOVZXBW 32(DX), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 48(DX), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -110,75 +153,119 @@ near13:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around16
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored17
 
-around14:
+around16:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored17:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some18:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near20:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
+strand21:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	CMPB         272(CX), $0x00
+	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          loaded22
 
-done17:
+kind23:
+	CMPB        272(CX), $0x01
+	JNE         kind24
+	VPMOVZXBD.Z (DX), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded22
+
+kind24:
+	CMPB        272(CX), $0x02
+	JNE         kind25
+	VPMOVSXBW.Z (DX), K1, Y2
+	VPSLLW      $0x07, Y2, Y2
+	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMULPS      all32_43800000<>+0(SB), Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded22
+
+kind25:
+	VPMOVZXBW.Z (DX), K1, Y2
+	VPSLLW      $0x08, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded22
+
+loaded22:
+	VSUBPS  Z1, Z2, Z1
+	VMULPS  Z0, Z1, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    128(CX), DX
+	ADDQ    192(CX), BX
+	ADDQ    136(CX), DX
+	ADDQ    200(CX), BX
+	ADDQ    $0x00000004, R10
+	DECQ    R9
+	JNE     strand21
+	SUBQ    144(CX), DX
+	SUBQ    208(CX), BX
+	SUBQ    128(CX), DX
+	SUBQ    192(CX), BX
+	ADDQ    $+16, DX
+	ADDQ    $+64, BX
+	SUBQ    $0x00000010, AX
+	JMP     some18
+
+done19:
+	TESTQ DI, DI
+	JL    whole27
+	LEAQ  (DX)(AX*1), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -207,31 +294,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks30
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded33
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded33:
+	CMPB      272(CX), $0x00
+	JNE       kind35
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -240,6 +329,86 @@ loaded25:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
+	JMP       loaded34
+
+kind35:
+	CMPB      272(CX), $0x01
+	JNE       kind36
+	VPMOVZXBD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXBD 16(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXBD 32(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVZXBD 48(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded34
+
+kind36:
+	CMPB      272(CX), $0x02
+	JNE       kind37
+	VPMOVSXBW (DX), Y8
+	VPSLLW    $0x07, Y8, Y8
+	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS Y8, Z8
+	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW 16(DX), Y9
+	VPSLLW    $0x07, Y9, Y9
+	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS Y9, Z9
+	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW 32(DX), Y10
+	VPSLLW    $0x07, Y10, Y10
+	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS Y10, Z10
+	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	VPMOVSXBW 48(DX), Y11
+	VPSLLW    $0x07, Y11, Y11
+	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
+	VCVTPH2PS Y11, Z11
+	VMULPS    all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded34
+
+kind37:
+	VPMOVZXBW (DX), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VPMOVZXBW 16(DX), Y9
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+	VPMOVZXBW 32(DX), Y10
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+	VPMOVZXBW 48(DX), Y11
+	VPSLLW    $0x08, Y11, Y11
+	VCVTPH2PS Y11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded34
+
+loaded34:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -249,57 +418,91 @@ loaded25:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around39
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored40
 
-around26:
+around39:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored40:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block29
 
-blocks22:
-some28:
+blocks30:
+some41:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done42
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded43
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded43:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded44
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded44:
+	CMPB        272(CX), $0x00
+	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         loaded45
 
-done29:
+kind46:
+	CMPB        272(CX), $0x01
+	JNE         kind47
+	VPMOVZXBD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         loaded45
+
+kind47:
+	CMPB        272(CX), $0x02
+	JNE         kind48
+	VPMOVSXBW.Z (DX), K1, Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS      all32_43800000<>+0(SB), Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         loaded45
+
+kind48:
+	VPMOVZXBW.Z (DX), K1, Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         loaded45
+
+loaded45:
+	VSUBPS  Z4, Z8, Z8
+	VMULPS  Z0, Z8, Z8
+	VMOVUPS Z8, K1, (BX)
+	ADDQ    $+16, DX
+	ADDQ    $+64, BX
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000040, DI
+	SUBQ    $0x00000010, AX
+	JMP     some41
+
+done42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -315,9 +518,81 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512S8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
+DATA all32_3f803f80<>+0(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+4(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+8(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+12(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+16(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+20(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+24(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+28(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+32(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+36(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+40(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+44(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+48(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+52(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+56(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+60(SB)/4, $0x3f803f80
+GLOBL all32_3f803f80<>(SB), RODATA|NOPTR, $64
+
+DATA all32_bf80bf80<>+0(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+4(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+8(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+12(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+16(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+20(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+24(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+28(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+32(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+36(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+40(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+44(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+48(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+52(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+56(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+60(SB)/4, $0xbf80bf80
+GLOBL all32_bf80bf80<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7e007e00<>+0(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+4(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+8(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+12(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+16(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+20(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+24(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+28(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+32(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+36(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+40(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+44(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+48(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+52(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+56(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+60(SB)/4, $0x7e007e00
+GLOBL all32_7e007e00<>(SB), RODATA|NOPTR, $64
+
+DATA all32_43800000<>+0(SB)/4, $0x43800000
+DATA all32_43800000<>+4(SB)/4, $0x43800000
+DATA all32_43800000<>+8(SB)/4, $0x43800000
+DATA all32_43800000<>+12(SB)/4, $0x43800000
+DATA all32_43800000<>+16(SB)/4, $0x43800000
+DATA all32_43800000<>+20(SB)/4, $0x43800000
+DATA all32_43800000<>+24(SB)/4, $0x43800000
+DATA all32_43800000<>+28(SB)/4, $0x43800000
+DATA all32_43800000<>+32(SB)/4, $0x43800000
+DATA all32_43800000<>+36(SB)/4, $0x43800000
+DATA all32_43800000<>+40(SB)/4, $0x43800000
+DATA all32_43800000<>+44(SB)/4, $0x43800000
+DATA all32_43800000<>+48(SB)/4, $0x43800000
+DATA all32_43800000<>+52(SB)/4, $0x43800000
+DATA all32_43800000<>+56(SB)/4, $0x43800000
+DATA all32_43800000<>+60(SB)/4, $0x43800000
+GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
+
+// func dequantizeAVX512C8F64(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
+TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -332,78 +607,41 @@ TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VPMOVSXBD.Z  (DX), K1, Y2
-	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*8), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
 
-near13:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -412,6 +650,94 @@ near13:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
+	JMP       loaded11
+
+kind12:
+	CMPB      272(CX), $0x01
+	JNE       kind13
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       loaded11
+
+kind13:
+	CMPB      272(CX), $0x02
+	JNE       kind14
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPANDD    all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD Y2, Z2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPANDD    all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X3, X3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VCVTPS2PD Y3, Z3
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPANDD    all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPANDD    all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X5, X5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       loaded11
+
+kind14:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VCVTPS2PD Y2, Z2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VCVTPS2PD Y3, Z3
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       loaded11
+
+loaded11:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -421,75 +747,121 @@ near13:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around16
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored17
 
-around14:
+around16:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored17:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
+	SUBQ $0x00000020, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some18:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near20:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
+strand21:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	CMPB         272(CX), $0x00
+	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
+	JMP          loaded22
 
-done17:
+kind23:
+	CMPB        272(CX), $0x01
+	JNE         kind24
+	VPMOVZXBD.Z (DX), K1, Y2
+	VCVTDQ2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         loaded22
+
+kind24:
+	CMPB        272(CX), $0x02
+	JNE         kind25
+	VPMOVSXBW.Z (DX), K1, X2
+	VPSLLW      $0x07, X2, X2
+	VPANDD      all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW    all32_3f803f80<>+0(SB), X3, K2
+	VPANDD      all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X2
+	VCVTPH2PS   X2, Y2
+	VMULPS      all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         loaded22
+
+kind25:
+	VPMOVZXBW.Z (DX), K1, X2
+	VPSLLW      $0x08, X2, X2
+	VCVTPH2PS   X2, Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         loaded22
+
+loaded22:
+	VSUBPD  Z1, Z2, Z1
+	VMULPD  Z0, Z1, Z0
+	VMOVUPD Z0, K1, (BX)
+	ADDQ    128(CX), DX
+	ADDQ    192(CX), BX
+	ADDQ    136(CX), DX
+	ADDQ    200(CX), BX
+	ADDQ    $0x00000008, R10
+	DECQ    R9
+	JNE     strand21
+	SUBQ    144(CX), DX
+	SUBQ    208(CX), BX
+	SUBQ    128(CX), DX
+	SUBQ    192(CX), BX
+	ADDQ    $+8, DX
+	ADDQ    $+64, BX
+	SUBQ    $0x00000008, AX
+	JMP     some18
+
+done19:
+	TESTQ DI, DI
+	JL    whole27
+	LEAQ  (DX)(AX*1), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -518,31 +890,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block29:
 	CMPQ       AX, $0x00000020
-	JLT        blocks22
+	JLT        blocks30
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded24:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded33
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded25:
+loaded33:
+	CMPB      272(CX), $0x00
+	JNE       kind35
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -551,6 +925,94 @@ loaded25:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
+	JMP       loaded34
+
+kind35:
+	CMPB      272(CX), $0x01
+	JNE       kind36
+	VPMOVZXBD (DX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVZXBD 8(DX), Y9
+	VCVTDQ2PD Y9, Z9
+	VPMOVZXBD 16(DX), Y10
+	VCVTDQ2PD Y10, Z10
+	VPMOVZXBD 24(DX), Y11
+	VCVTDQ2PD Y11, Z11
+	VMOVAPD   Z8, Z8
+	VMOVAPD   Z9, Z9
+	VMOVAPD   Z10, Z10
+	VMOVAPD   Z11, Z11
+	JMP       loaded34
+
+kind36:
+	CMPB      272(CX), $0x02
+	JNE       kind37
+	VPMOVSXBW (DX), X8
+	VPSLLW    $0x07, X8, X8
+	VPANDD    all32_3f803f80<>+0(SB), X8, X9
+	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X8, X8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X8
+	VCVTPH2PS X8, Y8
+	VMULPS    all32_43800000<>+0(SB), Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVSXBW 8(DX), X9
+	VPSLLW    $0x07, X9, X9
+	VPANDD    all32_3f803f80<>+0(SB), X9, X10
+	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X9, X9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X9
+	VCVTPH2PS X9, Y9
+	VMULPS    all32_43800000<>+0(SB), Y9, Y9
+	VCVTPS2PD Y9, Z9
+	VPMOVSXBW 16(DX), X10
+	VPSLLW    $0x07, X10, X10
+	VPANDD    all32_3f803f80<>+0(SB), X10, X11
+	VPCMPEQW  all32_3f803f80<>+0(SB), X11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X10, X10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X10
+	VCVTPH2PS X10, Y10
+	VMULPS    all32_43800000<>+0(SB), Y10, Y10
+	VCVTPS2PD Y10, Z10
+	VPMOVSXBW 24(DX), X11
+	VPSLLW    $0x07, X11, X11
+	VPANDD    all32_3f803f80<>+0(SB), X11, X12
+	VPCMPEQW  all32_3f803f80<>+0(SB), X12, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X11, X11
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X11
+	VCVTPH2PS X11, Y11
+	VMULPS    all32_43800000<>+0(SB), Y11, Y11
+	VCVTPS2PD Y11, Z11
+	VMOVAPD   Z8, Z8
+	VMOVAPD   Z9, Z9
+	VMOVAPD   Z10, Z10
+	VMOVAPD   Z11, Z11
+	JMP       loaded34
+
+kind37:
+	VPMOVZXBW (DX), X8
+	VPSLLW    $0x08, X8, X8
+	VCVTPH2PS X8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVZXBW 8(DX), X9
+	VPSLLW    $0x08, X9, X9
+	VCVTPH2PS X9, Y9
+	VCVTPS2PD Y9, Z9
+	VPMOVZXBW 16(DX), X10
+	VPSLLW    $0x08, X10, X10
+	VCVTPH2PS X10, Y10
+	VCVTPS2PD Y10, Z10
+	VPMOVZXBW 24(DX), X11
+	VPSLLW    $0x08, X11, X11
+	VCVTPH2PS X11, Y11
+	VCVTPS2PD Y11, Z11
+	VMOVAPD   Z8, Z8
+	VMOVAPD   Z9, Z9
+	VMOVAPD   Z10, Z10
+	VMOVAPD   Z11, Z11
+	JMP       loaded34
+
+loaded34:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -560,57 +1022,93 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around39
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored40
 
-around26:
+around39:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored40:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block21
+	JMP  block29
 
-blocks22:
-some28:
+blocks30:
+some41:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done42
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded43
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded43:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded44
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded44:
+	CMPB        272(CX), $0x00
+	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+8, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
+	JMP         loaded45
 
-done29:
+kind46:
+	CMPB        272(CX), $0x01
+	JNE         kind47
+	VPMOVZXBD.Z (DX), K1, Y8
+	VCVTDQ2PD   Y8, Z8
+	VMOVAPD     Z8, Z8
+	JMP         loaded45
+
+kind47:
+	CMPB        272(CX), $0x02
+	JNE         kind48
+	VPMOVSXBW.Z (DX), K1, X8
+	VPSLLW      $0x07, X8, X8
+	VPANDD      all32_3f803f80<>+0(SB), X8, X9
+	VPCMPEQW    all32_3f803f80<>+0(SB), X9, K2
+	VPANDD      all32_bf80bf80<>+0(SB), X8, X8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X8
+	VCVTPH2PS   X8, Y8
+	VMULPS      all32_43800000<>+0(SB), Y8, Y8
+	VCVTPS2PD   Y8, Z8
+	VMOVAPD     Z8, Z8
+	JMP         loaded45
+
+kind48:
+	VPMOVZXBW.Z (DX), K1, X8
+	VPSLLW      $0x08, X8, X8
+	VCVTPH2PS   X8, Y8
+	VCVTPS2PD   Y8, Z8
+	VMOVAPD     Z8, Z8
+	JMP         loaded45
+
+loaded45:
+	VSUBPD  Z4, Z8, Z8
+	VMULPD  Z0, Z8, Z8
+	VMOVUPD Z8, K1, (BX)
+	ADDQ    $+8, DX
+	ADDQ    $+64, BX
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000040, DI
+	SUBQ    $0x00000008, AX
+	JMP     some41
+
+done42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -626,9 +1124,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512S8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
+// func dequantizeAVX512C8F16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512C8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -643,79 +1141,41 @@ TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVSXBD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
 
-near13:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -724,6 +1184,86 @@ near13:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
+	JMP       loaded11
+
+kind12:
+	CMPB      272(CX), $0x01
+	JNE       kind13
+	VPMOVZXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+kind13:
+	CMPB      272(CX), $0x02
+	JNE       kind14
+	VPMOVSXBW (DX), Y2
+	VPSLLW    $0x07, Y2, Y2
+	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS Y2, Z2
+	VMULPS    all32_43800000<>+0(SB), Z2, Z2
+	VPMOVSXBW 16(DX), Y3
+	VPSLLW    $0x07, Y3, Y3
+	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
+	VCVTPH2PS Y3, Z3
+	VMULPS    all32_43800000<>+0(SB), Z3, Z3
+	VPMOVSXBW 32(DX), Y4
+	VPSLLW    $0x07, Y4, Y4
+	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS Y4, Z4
+	VMULPS    all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW 48(DX), Y5
+	VPSLLW    $0x07, Y5, Y5
+	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS Y5, Z5
+	VMULPS    all32_43800000<>+0(SB), Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+kind14:
+	VPMOVZXBW (DX), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+	VPMOVZXBW 16(DX), Y3
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+	VPMOVZXBW 32(DX), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 48(DX), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -737,76 +1277,120 @@ near13:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around16
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
+	JMP       stored17
 
-around14:
+around16:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored15:
+stored17:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some18:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near20:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
+strand21:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	CMPB         272(CX), $0x00
+	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          loaded22
 
-done17:
+kind23:
+	CMPB        272(CX), $0x01
+	JNE         kind24
+	VPMOVZXBD.Z (DX), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded22
+
+kind24:
+	CMPB        272(CX), $0x02
+	JNE         kind25
+	VPMOVSXBW.Z (DX), K1, Y2
+	VPSLLW      $0x07, Y2, Y2
+	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMULPS      all32_43800000<>+0(SB), Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded22
+
+kind25:
+	VPMOVZXBW.Z (DX), K1, Y2
+	VPSLLW      $0x08, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded22
+
+loaded22:
+	VSUBPS    Z1, Z2, Z1
+	VMULPS    Z0, Z1, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU16 Y0, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R10
+	DECQ      R9
+	JNE       strand21
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, AX
+	JMP       some18
+
+done19:
+	TESTQ DI, DI
+	JL    whole27
+	LEAQ  (DX)(AX*1), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -835,31 +1419,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks30
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded33
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded33:
+	CMPB      272(CX), $0x00
+	JNE       kind35
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -868,6 +1454,86 @@ loaded25:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
+	JMP       loaded34
+
+kind35:
+	CMPB      272(CX), $0x01
+	JNE       kind36
+	VPMOVZXBD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXBD 16(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXBD 32(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVZXBD 48(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded34
+
+kind36:
+	CMPB      272(CX), $0x02
+	JNE       kind37
+	VPMOVSXBW (DX), Y8
+	VPSLLW    $0x07, Y8, Y8
+	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS Y8, Z8
+	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW 16(DX), Y9
+	VPSLLW    $0x07, Y9, Y9
+	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS Y9, Z9
+	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW 32(DX), Y10
+	VPSLLW    $0x07, Y10, Y10
+	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS Y10, Z10
+	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	VPMOVSXBW 48(DX), Y11
+	VPSLLW    $0x07, Y11, Y11
+	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
+	VCVTPH2PS Y11, Z11
+	VMULPS    all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded34
+
+kind37:
+	VPMOVZXBW (DX), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VPMOVZXBW 16(DX), Y9
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+	VPMOVZXBW 32(DX), Y10
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+	VPMOVZXBW 48(DX), Y11
+	VPSLLW    $0x08, Y11, Y11
+	VCVTPH2PS Y11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded34
+
+loaded34:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -881,58 +1547,92 @@ loaded25:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around39
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
+	JMP       stored40
 
-around26:
+around39:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored27:
+stored40:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block29
 
-blocks22:
-some28:
+blocks30:
+some41:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done42
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded43
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded43:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded44
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded44:
+	CMPB        272(CX), $0x00
+	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         loaded45
 
-done29:
+kind46:
+	CMPB        272(CX), $0x01
+	JNE         kind47
+	VPMOVZXBD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         loaded45
+
+kind47:
+	CMPB        272(CX), $0x02
+	JNE         kind48
+	VPMOVSXBW.Z (DX), K1, Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS      all32_43800000<>+0(SB), Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         loaded45
+
+kind48:
+	VPMOVZXBW.Z (DX), K1, Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         loaded45
+
+loaded45:
+	VSUBPS    Z4, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VCVTPS2PH $0x00, Z8, Y8
+	VMOVDQU16 Y8, K1, (BX)
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, AX
+	JMP       some41
+
+done42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -948,9 +1648,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512S8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
+// func dequantizeAVX512C8BF16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeAVX512C8BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
@@ -970,85 +1670,41 @@ TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VPMOVSXBD.Z  (DX), K1, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z5
+	VBROADCASTSS 1024(R11), Z6
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
 
-near13:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -1057,6 +1713,86 @@ near13:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
+	JMP       loaded11
+
+kind12:
+	CMPB      272(CX), $0x01
+	JNE       kind13
+	VPMOVZXBD (DX), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVZXBD 16(DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXBD 32(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXBD 48(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       loaded11
+
+kind13:
+	CMPB      272(CX), $0x02
+	JNE       kind14
+	VPMOVSXBW (DX), Y7
+	VPSLLW    $0x07, Y7, Y7
+	VPANDD    all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y8, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y7
+	VCVTPH2PS Y7, Z7
+	VMULPS    all32_43800000<>+0(SB), Z7, Z7
+	VPMOVSXBW 16(DX), Y8
+	VPSLLW    $0x07, Y8, Y8
+	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS Y8, Z8
+	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW 32(DX), Y9
+	VPSLLW    $0x07, Y9, Y9
+	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS Y9, Z9
+	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW 48(DX), Y10
+	VPSLLW    $0x07, Y10, Y10
+	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS Y10, Z10
+	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       loaded11
+
+kind14:
+	VPMOVZXBW (DX), Y7
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
+	VPMOVZXBW 16(DX), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VPMOVZXBW 32(DX), Y9
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+	VPMOVZXBW 48(DX), Y10
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -1090,78 +1826,122 @@ near13:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around16
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
+	JMP       stored17
 
-around14:
+around16:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored15:
+stored17:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some18:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done19
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near20:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
+strand21:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 1024(R10), Z6
+	CMPB         272(CX), $0x00
+	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          loaded22
 
-done17:
+kind23:
+	CMPB        272(CX), $0x01
+	JNE         kind24
+	VPMOVZXBD.Z (DX), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         loaded22
+
+kind24:
+	CMPB        272(CX), $0x02
+	JNE         kind25
+	VPMOVSXBW.Z (DX), K1, Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS      all32_43800000<>+0(SB), Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         loaded22
+
+kind25:
+	VPMOVZXBW.Z (DX), K1, Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         loaded22
+
+loaded22:
+	VSUBPS    Z6, Z7, Z6
+	VMULPS    Z5, Z6, Z5
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R10
+	DECQ      R9
+	JNE       strand21
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, AX
+	JMP       some18
+
+done19:
+	TESTQ DI, DI
+	JL    whole27
+	LEAQ  (DX)(AX*1), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole27:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1190,31 +1970,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks30
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded32
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded24:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded33
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded25:
+loaded33:
+	CMPB      272(CX), $0x00
+	JNE       kind35
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -1223,6 +2005,86 @@ loaded25:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
+	JMP       loaded34
+
+kind35:
+	CMPB      272(CX), $0x01
+	JNE       kind36
+	VPMOVZXBD (DX), Z13
+	VCVTDQ2PS Z13, Z13
+	VPMOVZXBD 16(DX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXBD 32(DX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXBD 48(DX), Z16
+	VCVTDQ2PS Z16, Z16
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded34
+
+kind36:
+	CMPB      272(CX), $0x02
+	JNE       kind37
+	VPMOVSXBW (DX), Y13
+	VPSLLW    $0x07, Y13, Y13
+	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y14, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y13, Y13
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y13
+	VCVTPH2PS Y13, Z13
+	VMULPS    all32_43800000<>+0(SB), Z13, Z13
+	VPMOVSXBW 16(DX), Y14
+	VPSLLW    $0x07, Y14, Y14
+	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y14, Y14
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
+	VCVTPH2PS Y14, Z14
+	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	VPMOVSXBW 32(DX), Y15
+	VPSLLW    $0x07, Y15, Y15
+	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y15, Y15
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
+	VCVTPH2PS Y15, Z15
+	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	VPMOVSXBW 48(DX), Y16
+	VPSLLW    $0x07, Y16, Y16
+	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
+	VCVTPH2PS Y16, Z16
+	VMULPS    all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded34
+
+kind37:
+	VPMOVZXBW (DX), Y13
+	VPSLLW    $0x08, Y13, Y13
+	VCVTPH2PS Y13, Z13
+	VPMOVZXBW 16(DX), Y14
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+	VPMOVZXBW 32(DX), Y15
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+	VPMOVZXBW 48(DX), Y16
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded34
+
+loaded34:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -1256,60 +2118,94 @@ loaded25:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around39
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
+	JMP       stored40
 
-around26:
+around39:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored27:
+stored40:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block29
 
-blocks22:
-some28:
+blocks30:
+some41:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done42
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded43
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded30:
+loaded43:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded44
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded31:
+loaded44:
+	CMPB        272(CX), $0x00
+	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         loaded45
 
-done29:
+kind46:
+	CMPB        272(CX), $0x01
+	JNE         kind47
+	VPMOVZXBD.Z (DX), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	VMOVAPS     Z13, Z13
+	JMP         loaded45
+
+kind47:
+	CMPB        272(CX), $0x02
+	JNE         kind48
+	VPMOVSXBW.Z (DX), K1, Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y14, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y13, Y13
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y13
+	VCVTPH2PS   Y13, Z13
+	VMULPS      all32_43800000<>+0(SB), Z13, Z13
+	VMOVAPS     Z13, Z13
+	JMP         loaded45
+
+kind48:
+	VPMOVZXBW.Z (DX), K1, Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VMOVAPS     Z13, Z13
+	JMP         loaded45
+
+loaded45:
+	VSUBPS    Z9, Z13, Z13
+	VMULPS    Z5, Z13, Z13
+	VPTESTMD  Z0, Z13, K2
+	VPADDD    Z1, Z13, Z14
+	VPADDD    Z2, Z13, K2, Z14
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQU32 Z3, K2, Z14
+	VPSRLD    $0x10, Z14, Z13
+	VPMOVDW   Z13, Y13
+	VMOVDQU16 Y13, K1, (BX)
+	ADDQ      $+16, DX
+	ADDQ      $+32, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, AX
+	JMP       some41
+
+done42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1431,9 +2327,9 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
-// func dequantizeAVX512U8F32(n int, f *frame)
+// func dequantizeAVX512I16F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -1448,1400 +2344,42 @@ TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXBD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXBD 16(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXBD 32(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVZXBD 48(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXBD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVZXBD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512U8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U8F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VPMOVZXBD.Z  (DX), K1, Y2
-	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVZXBD 16(DX), Y4
-	VCVTDQ2PD Y4, Z4
-	VPMOVZXBD 24(DX), Y5
-	VCVTDQ2PD Y5, Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
-	VPMOVZXBD.Z  (DX), K1, Y2
-	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000020
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded25:
-	VPMOVZXBD (DX), Y8
-	VCVTDQ2PD Y8, Z8
-	VPMOVZXBD 8(DX), Y9
-	VCVTDQ2PD Y9, Z9
-	VPMOVZXBD 16(DX), Y10
-	VCVTDQ2PD Y10, Z10
-	VPMOVZXBD 24(DX), Y11
-	VCVTDQ2PD Y11, Z11
-	VSUBPD    Z4, Z8, Z8
-	VSUBPD    Z5, Z9, Z9
-	VSUBPD    Z6, Z10, Z10
-	VSUBPD    Z7, Z11, Z11
-	VMULPD    Z0, Z8, Z8
-	VMULPD    Z1, Z9, Z9
-	VMULPD    Z2, Z10, Z10
-	VMULPD    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBD.Z (DX), K1, Y8
-	VCVTDQ2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+8, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512U8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXBD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXBD 16(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXBD 32(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVZXBD 48(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXBD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVZXBD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	VMOVDQU64 Y10, 64(BX)
-	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512U8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VPMOVZXBD.Z  (DX), K1, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBD (DX), Z7
-	VCVTDQ2PS Z7, Z7
-	VPMOVZXBD 16(DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 32(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 48(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z6, Z7, Z7
-	VSUBPS    Z6, Z8, Z8
-	VSUBPS    Z6, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VMULPS    Z5, Z7, Z7
-	VMULPS    Z5, Z8, Z8
-	VMULPS    Z5, Z9, Z9
-	VMULPS    Z5, Z10, Z10
-	VPTESTMD  Z0, Z7, K1
-	VPADDD    Z1, Z7, Z11
-	VPADDD    Z2, Z7, K1, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VCMPPS    $0x03, Z7, Z7, K1
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VCMPPS    $0x03, Z10, Z10, K4
-	VMOVDQU32 Z3, K1, Z11
-	VMOVDQU32 Z3, K2, Z12
-	VMOVDQU32 Z3, K3, Z13
-	VMOVDQU32 Z3, K4, Z14
-	VMOVDQA64 Z11, Z7
-	VPERMT2W  Z12, Z4, Z7
-	VMOVDQA64 Z13, Z8
-	VPERMT2W  Z14, Z4, Z8
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z7, (BX)
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z8, 64(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VPMOVZXBD.Z  (DX), K1, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (SI), Z7
-	VBROADCASTSS (SI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS (DI), Z11
-	VBROADCASTSS (DI), Z12
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
-	VMOVUPS 128(SI), Z7
-	VMOVUPS 192(SI), Z8
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z9
-	VMOVUPS 64(DI), Z10
-	VMOVUPS 128(DI), Z11
-	VMOVUPS 192(DI), Z12
-
-loaded25:
-	VPMOVZXBD (DX), Z13
-	VCVTDQ2PS Z13, Z13
-	VPMOVZXBD 16(DX), Z14
-	VCVTDQ2PS Z14, Z14
-	VPMOVZXBD 32(DX), Z15
-	VCVTDQ2PS Z15, Z15
-	VPMOVZXBD 48(DX), Z16
-	VCVTDQ2PS Z16, Z16
-	VSUBPS    Z9, Z13, Z13
-	VSUBPS    Z10, Z14, Z14
-	VSUBPS    Z11, Z15, Z15
-	VSUBPS    Z12, Z16, Z16
-	VMULPS    Z5, Z13, Z13
-	VMULPS    Z6, Z14, Z14
-	VMULPS    Z7, Z15, Z15
-	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VCMPPS    $0x03, Z13, Z13, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
-	VMOVDQA64 Z17, Z13
-	VPERMT2W  Z18, Z4, Z13
-	VMOVDQA64 Z19, Z14
-	VPERMT2W  Z20, Z4, Z14
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z13, (BX)
-	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z5
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z9
-
-loaded31:
-	VPMOVZXBD.Z (DX), K1, Z13
-	VCVTDQ2PS   Z13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512S16F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S16F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVSXWD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near13:
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VPMOVSXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXWD 32(DX), Z3
@@ -2850,6 +2388,24 @@ near13:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
+	JMP       loaded11
+
+kind12:
+	VPMOVZXWD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXWD 32(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXWD 64(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXWD 96(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -2875,59 +2431,80 @@ around14:
 stored15:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
+turns8:
+some5:
 some16:
 	TESTQ      AX, AX
 	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	CMPB         272(CX), $0x00
+	JNE          kind21
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          loaded20
+
+kind21:
+	VPMOVZXWD.Z (DX), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded20
+
+loaded20:
+	VSUBPS  Z1, Z2, Z1
+	VMULPS  Z0, Z1, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    128(CX), DX
+	ADDQ    192(CX), BX
+	ADDQ    136(CX), DX
+	ADDQ    200(CX), BX
+	ADDQ    $0x00000004, R10
+	DECQ    R9
+	JNE     strand19
+	SUBQ    144(CX), DX
+	SUBQ    208(CX), BX
+	SUBQ    128(CX), DX
+	SUBQ    192(CX), BX
+	ADDQ    $+32, DX
+	ADDQ    $+64, BX
+	SUBQ    $0x00000010, AX
+	JMP     some16
 
 done17:
+	TESTQ DI, DI
+	JL    whole23
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2956,32 +2533,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near23:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded28
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded29
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded29:
+	CMPB      272(CX), $0x00
+	JNE       kind31
 	VPMOVSXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXWD 32(DX), Z9
@@ -2990,6 +2569,24 @@ loaded25:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
+	JMP       loaded30
+
+kind31:
+	VPMOVZXWD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXWD 32(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXWD 64(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVZXWD 96(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded30
+
+loaded30:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -2999,57 +2596,68 @@ loaded25:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around33
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored34
 
-around26:
+around33:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored34:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block25
 
-blocks22:
-some28:
+blocks26:
+some35:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done36
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded37
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded37:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded38
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded38:
+	CMPB        272(CX), $0x00
+	JNE         kind40
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+32, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         loaded39
 
-done29:
+kind40:
+	VPMOVZXWD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         loaded39
+
+loaded39:
+	VSUBPS  Z4, Z8, Z8
+	VMULPS  Z0, Z8, Z8
+	VMOVUPS Z8, K1, (BX)
+	ADDQ    $+32, DX
+	ADDQ    $+64, BX
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000040, DI
+	SUBQ    $0x00000010, AX
+	JMP     some35
+
+done36:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3065,9 +2673,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512S16F64(n int, f *frame)
+// func dequantizeAVX512I16F64(n int, f *frame)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S16F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -3082,78 +2690,41 @@ TEXT ·dequantizeAVX512S16F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VPMOVSXWD.Z  (DX), K1, Y2
-	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*8), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
 
-near13:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXWD 16(DX), Y3
@@ -3162,1325 +2733,9 @@ near13:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       loaded11
 
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
-	VPMOVSXWD.Z  (DX), K1, Y2
-	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000020
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded25:
-	VPMOVSXWD (DX), Y8
-	VCVTDQ2PD Y8, Z8
-	VPMOVSXWD 16(DX), Y9
-	VCVTDQ2PD Y9, Z9
-	VPMOVSXWD 32(DX), Y10
-	VCVTDQ2PD Y10, Z10
-	VPMOVSXWD 48(DX), Y11
-	VCVTDQ2PD Y11, Z11
-	VSUBPD    Z4, Z8, Z8
-	VSUBPD    Z5, Z9, Z9
-	VSUBPD    Z6, Z10, Z10
-	VSUBPD    Z7, Z11, Z11
-	VMULPD    Z0, Z8, Z8
-	VMULPD    Z1, Z9, Z9
-	VMULPD    Z2, Z10, Z10
-	VMULPD    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVSXWD.Z (DX), K1, Y8
-	VCVTDQ2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512S16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S16F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVSXWD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near13:
-	VPMOVSXWD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVSXWD 32(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVSXWD 64(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVSXWD 96(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored15:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVSXWD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVSXWD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVSXWD 32(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVSXWD 64(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVSXWD 96(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	VMOVDQU64 Y10, 64(BX)
-	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVSXWD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512S16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512S16BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VPMOVSXWD.Z  (DX), K1, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near13:
-	VPMOVSXWD (DX), Z7
-	VCVTDQ2PS Z7, Z7
-	VPMOVSXWD 32(DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVSXWD 64(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVSXWD 96(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z6, Z7, Z7
-	VSUBPS    Z6, Z8, Z8
-	VSUBPS    Z6, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VMULPS    Z5, Z7, Z7
-	VMULPS    Z5, Z8, Z8
-	VMULPS    Z5, Z9, Z9
-	VMULPS    Z5, Z10, Z10
-	VPTESTMD  Z0, Z7, K1
-	VPADDD    Z1, Z7, Z11
-	VPADDD    Z2, Z7, K1, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VCMPPS    $0x03, Z7, Z7, K1
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VCMPPS    $0x03, Z10, Z10, K4
-	VMOVDQU32 Z3, K1, Z11
-	VMOVDQU32 Z3, K2, Z12
-	VMOVDQU32 Z3, K3, Z13
-	VMOVDQU32 Z3, K4, Z14
-	VMOVDQA64 Z11, Z7
-	VPERMT2W  Z12, Z4, Z7
-	VMOVDQA64 Z13, Z8
-	VPERMT2W  Z14, Z4, Z8
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z7, (BX)
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z8, 64(BX)
-
-stored15:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VPMOVSXWD.Z  (DX), K1, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (SI), Z7
-	VBROADCASTSS (SI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS (DI), Z11
-	VBROADCASTSS (DI), Z12
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
-	VMOVUPS 128(SI), Z7
-	VMOVUPS 192(SI), Z8
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z9
-	VMOVUPS 64(DI), Z10
-	VMOVUPS 128(DI), Z11
-	VMOVUPS 192(DI), Z12
-
-loaded25:
-	VPMOVSXWD (DX), Z13
-	VCVTDQ2PS Z13, Z13
-	VPMOVSXWD 32(DX), Z14
-	VCVTDQ2PS Z14, Z14
-	VPMOVSXWD 64(DX), Z15
-	VCVTDQ2PS Z15, Z15
-	VPMOVSXWD 96(DX), Z16
-	VCVTDQ2PS Z16, Z16
-	VSUBPS    Z9, Z13, Z13
-	VSUBPS    Z10, Z14, Z14
-	VSUBPS    Z11, Z15, Z15
-	VSUBPS    Z12, Z16, Z16
-	VMULPS    Z5, Z13, Z13
-	VMULPS    Z6, Z14, Z14
-	VMULPS    Z7, Z15, Z15
-	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VCMPPS    $0x03, Z13, Z13, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
-	VMOVDQA64 Z17, Z13
-	VPERMT2W  Z18, Z4, Z13
-	VMOVDQA64 Z19, Z14
-	VPERMT2W  Z20, Z4, Z14
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z13, (BX)
-	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z5
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z9
-
-loaded31:
-	VPMOVSXWD.Z (DX), K1, Z13
-	VCVTDQ2PS   Z13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512U16F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U16F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXWD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near13:
-	VPMOVZXWD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXWD 32(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXWD 64(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVZXWD 96(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXWD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVZXWD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVZXWD 32(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVZXWD 64(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVZXWD 96(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXWD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+32, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512U16F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U16F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VPMOVZXWD.Z  (DX), K1, Y2
-	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
+kind12:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXWD 16(DX), Y3
@@ -4489,6 +2744,13 @@ near13:
 	VCVTDQ2PD Y4, Z4
 	VPMOVZXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       loaded11
+
+loaded11:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -4514,59 +2776,80 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
+	SUBQ $0x00000020, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
+turns8:
+some5:
 some16:
 	TESTQ      AX, AX
 	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
-	VPMOVZXWD.Z  (DX), K1, Y2
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
+	CMPB         272(CX), $0x00
+	JNE          kind21
+	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
+	JMP          loaded20
+
+kind21:
+	VPMOVZXWD.Z (DX), K1, Y2
+	VCVTDQ2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         loaded20
+
+loaded20:
+	VSUBPD  Z1, Z2, Z1
+	VMULPD  Z0, Z1, Z0
+	VMOVUPD Z0, K1, (BX)
+	ADDQ    128(CX), DX
+	ADDQ    192(CX), BX
+	ADDQ    136(CX), DX
+	ADDQ    200(CX), BX
+	ADDQ    $0x00000008, R10
+	DECQ    R9
+	JNE     strand19
+	SUBQ    144(CX), DX
+	SUBQ    208(CX), BX
+	SUBQ    128(CX), DX
+	SUBQ    192(CX), BX
+	ADDQ    $+16, DX
+	ADDQ    $+64, BX
+	SUBQ    $0x00000008, AX
+	JMP     some16
 
 done17:
+	TESTQ DI, DI
+	JL    whole23
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4595,31 +2878,44 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block25:
 	CMPQ       AX, $0x00000020
-	JLT        blocks22
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 
-near23:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded28
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded24:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded29
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded25:
+loaded29:
+	CMPB      272(CX), $0x00
+	JNE       kind31
+	VPMOVSXWD (DX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVSXWD 16(DX), Y9
+	VCVTDQ2PD Y9, Z9
+	VPMOVSXWD 32(DX), Y10
+	VCVTDQ2PD Y10, Z10
+	VPMOVSXWD 48(DX), Y11
+	VCVTDQ2PD Y11, Z11
+	JMP       loaded30
+
+kind31:
 	VPMOVZXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXWD 16(DX), Y9
@@ -4628,6 +2924,13 @@ loaded25:
 	VCVTDQ2PD Y10, Z10
 	VPMOVZXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
+	VMOVAPD   Z8, Z8
+	VMOVAPD   Z9, Z9
+	VMOVAPD   Z10, Z10
+	VMOVAPD   Z11, Z11
+	JMP       loaded30
+
+loaded30:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -4637,57 +2940,68 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around33
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored34
 
-around26:
+around33:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored34:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block21
+	JMP  block25
 
-blocks22:
-some28:
+blocks26:
+some35:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done36
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded37
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded37:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded38
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded38:
+	CMPB        272(CX), $0x00
+	JNE         kind40
+	VPMOVSXWD.Z (DX), K1, Y8
+	VCVTDQ2PD   Y8, Z8
+	JMP         loaded39
+
+kind40:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
+	VMOVAPD     Z8, Z8
+	JMP         loaded39
 
-done29:
+loaded39:
+	VSUBPD  Z4, Z8, Z8
+	VMULPD  Z0, Z8, Z8
+	VMOVUPD Z8, K1, (BX)
+	ADDQ    $+16, DX
+	ADDQ    $+64, BX
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000040, DI
+	SUBQ    $0x00000008, AX
+	JMP     some35
+
+done36:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4703,9 +3017,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512U16F16(n int, f *frame)
+// func dequantizeAVX512I16F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U16F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -4720,80 +3034,53 @@ TEXT ·dequantizeAVX512U16F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXWD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near13:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
+	VPMOVSXWD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXWD 32(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXWD 64(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXWD 96(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	JMP       loaded11
+
+kind12:
 	VPMOVZXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -4802,6 +3089,13 @@ near13:
 	VCVTDQ2PS Z4, Z4
 	VPMOVZXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -4831,60 +3125,81 @@ around14:
 stored15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
+turns8:
+some5:
 some16:
 	TESTQ      AX, AX
 	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXWD.Z  (DX), K1, Z2
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
+	CMPB         272(CX), $0x00
+	JNE          kind21
+	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          loaded20
+
+kind21:
+	VPMOVZXWD.Z (DX), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         loaded20
+
+loaded20:
+	VSUBPS    Z1, Z2, Z1
+	VMULPS    Z0, Z1, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU16 Y0, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R10
+	DECQ      R9
+	JNE       strand19
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+32, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, AX
+	JMP       some16
 
 done17:
+	TESTQ DI, DI
+	JL    whole23
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4913,32 +3228,45 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near23:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded28
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded29
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded29:
+	CMPB      272(CX), $0x00
+	JNE       kind31
+	VPMOVSXWD (DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVSXWD 32(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVSXWD 64(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VPMOVSXWD 96(DX), Z11
+	VCVTDQ2PS Z11, Z11
+	JMP       loaded30
+
+kind31:
 	VPMOVZXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4947,6 +3275,13 @@ loaded25:
 	VCVTDQ2PS Z10, Z10
 	VPMOVZXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded30
+
+loaded30:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -4960,58 +3295,69 @@ loaded25:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around33
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
+	JMP       stored34
 
-around26:
+around33:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored27:
+stored34:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block25
 
-blocks22:
-some28:
+blocks26:
+some35:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done36
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded37
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded37:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded38
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded38:
+	CMPB        272(CX), $0x00
+	JNE         kind40
+	VPMOVSXWD.Z (DX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	JMP         loaded39
+
+kind40:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	VMOVAPS     Z8, Z8
+	JMP         loaded39
 
-done29:
+loaded39:
+	VSUBPS    Z4, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VCVTPS2PH $0x00, Z8, Y8
+	VMOVDQU16 Y8, K1, (BX)
+	ADDQ      $+32, DX
+	ADDQ      $+32, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, AX
+	JMP       some35
+
+done36:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5027,9 +3373,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512U16BF16(n int, f *frame)
+// func dequantizeAVX512I16BF16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512U16BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
@@ -5049,86 +3395,53 @@ TEXT ·dequantizeAVX512U16BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VPMOVZXWD.Z  (DX), K1, Z7
-	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z5
+	VBROADCASTSS 1024(R11), Z6
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near13:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
+	VPMOVSXWD (DX), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVSXWD 32(DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVSXWD 64(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVSXWD 96(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	JMP       loaded11
+
+kind12:
 	VPMOVZXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -5137,6 +3450,13 @@ near13:
 	VCVTDQ2PS Z9, Z9
 	VPMOVZXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -5182,66 +3502,87 @@ around14:
 stored15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
+turns8:
+some5:
 some16:
 	TESTQ      AX, AX
 	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand19:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VPMOVZXWD.Z  (DX), K1, Z7
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 1024(R10), Z6
+	CMPB         272(CX), $0x00
+	JNE          kind21
+	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          loaded20
+
+kind21:
+	VPMOVZXWD.Z (DX), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         loaded20
+
+loaded20:
+	VSUBPS    Z6, Z7, Z6
+	VMULPS    Z5, Z6, Z5
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (BX)
+	ADDQ      128(CX), DX
+	ADDQ      192(CX), BX
+	ADDQ      136(CX), DX
+	ADDQ      200(CX), BX
+	ADDQ      $0x00000004, R10
+	DECQ      R9
+	JNE       strand19
+	SUBQ      144(CX), DX
+	SUBQ      208(CX), BX
+	SUBQ      128(CX), DX
+	SUBQ      192(CX), BX
+	ADDQ      $+32, DX
+	ADDQ      $+32, BX
+	SUBQ      $0x00000010, AX
+	JMP       some16
 
 done17:
+	TESTQ DI, DI
+	JL    whole23
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5270,32 +3611,45 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near23:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded28
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded24:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded29
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded25:
+loaded29:
+	CMPB      272(CX), $0x00
+	JNE       kind31
+	VPMOVSXWD (DX), Z13
+	VCVTDQ2PS Z13, Z13
+	VPMOVSXWD 32(DX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXWD 64(DX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXWD 96(DX), Z16
+	VCVTDQ2PS Z16, Z16
+	JMP       loaded30
+
+kind31:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5304,6 +3658,13 @@ loaded25:
 	VCVTDQ2PS Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded30
+
+loaded30:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -5337,60 +3698,71 @@ loaded25:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around33
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
+	JMP       stored34
 
-around26:
+around33:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored27:
+stored34:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block25
 
-blocks22:
-some28:
+blocks26:
+some35:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done36
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded37
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded30:
+loaded37:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded38
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded31:
+loaded38:
+	CMPB        272(CX), $0x00
+	JNE         kind40
+	VPMOVSXWD.Z (DX), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	JMP         loaded39
+
+kind40:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
+	VMOVAPS     Z13, Z13
+	JMP         loaded39
 
-done29:
+loaded39:
+	VSUBPS    Z9, Z13, Z13
+	VMULPS    Z5, Z13, Z13
+	VPTESTMD  Z0, Z13, K2
+	VPADDD    Z1, Z13, Z14
+	VPADDD    Z2, Z13, K2, Z14
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQU32 Z3, K2, Z14
+	VPSRLD    $0x10, Z14, Z13
+	VPMOVDW   Z13, Y13
+	VMOVDQU16 Y13, K1, (BX)
+	ADDQ      $+32, DX
+	ADDQ      $+32, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000010, AX
+	JMP       some35
+
+done36:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5423,91 +3795,42 @@ TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS  (R10), Z0
-	VBROADCASTSS  1024(R10), Z1
-	VMOVDQU32.Z   (DX), K1, Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y1
-	VCVTPS2PD     Y1, Z1
-	VSUBPD        Z1, Z3, Z3
-	VCVTPD2PS     Z3, Y1
-	VINSERTF64X4  $0x01, Y1, Z2, Z2
-	VMULPS        Z0, Z2, Z0
-	VMOVUPS       Z0, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near13:
+near10:
 	VMOVDQU32     (DX), Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -5565,53 +3888,54 @@ near13:
 	VMULPS        Z0, Z4, Z4
 	VMULPS        Z0, Z5, Z5
 	CMPB          76(CX), $0x00
-	JNE           around14
+	JNE           around11
 	VMOVDQU64     Z2, (BX)
 	VMOVDQU64     Z3, 64(BX)
 	VMOVDQU64     Z4, 128(BX)
 	VMOVDQU64     Z5, 192(BX)
-	JMP           stored15
+	JMP           stored12
 
-around14:
+around11:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS  (R9), Z0
-	VBROADCASTSS  1024(R9), Z1
+strand16:
+	VBROADCASTSS  (R10), Z0
+	VBROADCASTSS  1024(R10), Z1
 	VMOVDQU32.Z   (DX), K1, Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -5631,9 +3955,9 @@ strand19:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand19
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand16
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5641,9 +3965,18 @@ strand19:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some16
+	JMP           some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5672,34 +4005,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded23:
 	VMOVDQU32     (DX), Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5757,44 +4090,44 @@ loaded25:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around24
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored27
+	JMP           stored25
 
-around26:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded29:
 	VMOVDQU32.Z   (DX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5815,9 +4148,9 @@ loaded31:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some26
 
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5850,78 +4183,40 @@ TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VCVTDQ2PD.Z  (DX), K1, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*8), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near13:
+near10:
 	VCVTDQ2PD (DX), Z2
 	VCVTDQ2PD 32(DX), Z3
 	VCVTDQ2PD 64(DX), Z4
@@ -5935,53 +4230,54 @@ near13:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around11
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored12
 
-around14:
+around11:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored12:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
+	SUBQ $0x00000020, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
+strand16:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
 	VCVTDQ2PD.Z  (DX), K1, Z2
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
@@ -5990,9 +4286,9 @@ strand19:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
+	ADDQ         $0x00000008, R10
+	DECQ         R9
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6000,9 +4296,18 @@ strand19:
 	ADDQ         $+32, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6031,32 +4336,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded25:
+loaded23:
 	VCVTDQ2PD (DX), Z8
 	VCVTDQ2PD 32(DX), Z9
 	VCVTDQ2PD 64(DX), Z10
@@ -6070,44 +4375,44 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored25
 
-around26:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored25:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded28
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded29:
 	VCVTDQ2PD.Z (DX), K1, Z8
 	VSUBPD      Z4, Z8, Z8
 	VMULPD      Z0, Z8, Z8
@@ -6117,9 +4422,9 @@ loaded31:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some28
+	JMP         some26
 
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6152,92 +4457,42 @@ TEXT ·dequantizeAVX512I32F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS  (R10), Z0
-	VBROADCASTSS  1024(R10), Z1
-	VMOVDQU32.Z   (DX), K1, Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y1
-	VCVTPS2PD     Y1, Z1
-	VSUBPD        Z1, Z3, Z3
-	VCVTPD2PS     Z3, Y1
-	VINSERTF64X4  $0x01, Y1, Z2, Z2
-	VMULPS        Z0, Z2, Z0
-	VCVTPS2PH     $0x00, Z0, Y0
-	VMOVDQU16     Y0, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near13:
+near10:
 	VMOVDQU32     (DX), Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -6299,53 +4554,54 @@ near13:
 	VCVTPS2PH     $0x00, Z4, Y4
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around14
+	JNE           around11
 	VMOVDQU64     Y2, (BX)
 	VMOVDQU64     Y3, 32(BX)
 	VMOVDQU64     Y4, 64(BX)
 	VMOVDQU64     Y5, 96(BX)
-	JMP           stored15
+	JMP           stored12
 
-around14:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored15:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS  (R9), Z0
-	VBROADCASTSS  1024(R9), Z1
+strand16:
+	VBROADCASTSS  (R10), Z0
+	VBROADCASTSS  1024(R10), Z1
 	VMOVDQU32.Z   (DX), K1, Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -6366,9 +4622,9 @@ strand19:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand19
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand16
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6376,9 +4632,18 @@ strand19:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some16
+	JMP           some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6407,34 +4672,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded23:
 	VMOVDQU32     (DX), Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -6496,44 +4761,44 @@ loaded25:
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around24
 	VMOVDQU64     Y8, (BX)
 	VMOVDQU64     Y9, 32(BX)
 	VMOVDQU64     Y10, 64(BX)
 	VMOVDQU64     Y11, 96(BX)
-	JMP           stored27
+	JMP           stored25
 
-around26:
+around24:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored27:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded29:
 	VMOVDQU32.Z   (DX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -6555,9 +4820,9 @@ loaded31:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some26
 
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6595,98 +4860,42 @@ TEXT ·dequantizeAVX512I32BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS  (R10), Z5
-	VBROADCASTSS  1024(R10), Z6
-	VMOVDQU32.Z   (DX), K1, Z8
-	VXORPS        Z7, Z7, Z7
-	VCVTDQ2PD     Y8, Z9
-	VCVTPS2PD     Y6, Z10
-	VSUBPD        Z10, Z9, Z9
-	VCVTPD2PS     Z9, Y7
-	VEXTRACTF64X4 $0x01, Z8, Y8
-	VCVTDQ2PD     Y8, Z8
-	VEXTRACTF64X4 $0x01, Z6, Y6
-	VCVTPS2PD     Y6, Z6
-	VSUBPD        Z6, Z8, Z8
-	VCVTPD2PS     Z8, Y6
-	VINSERTF64X4  $0x01, Y6, Z7, Z7
-	VMULPS        Z5, Z7, Z5
-	VPTESTMD      Z0, Z5, K2
-	VPADDD        Z1, Z5, Z6
-	VPADDD        Z2, Z5, K2, Z6
-	VCMPPS        $0x03, Z5, Z5, K2
-	VMOVDQU32     Z3, K2, Z6
-	VPSRLD        $0x10, Z6, Z5
-	VPMOVDW       Z5, Y5
-	VMOVDQU16     Y5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z5
+	VBROADCASTSS 1024(R11), Z6
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near13:
+near10:
 	VMOVDQU32     (DX), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6768,49 +4977,50 @@ near13:
 	VMOVDQA64     Z13, Z8
 	VPERMT2W      Z14, Z4, Z8
 	CMPB          76(CX), $0x00
-	JNE           around14
+	JNE           around11
 	VMOVDQU64     Z7, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored15
+	JMP           stored12
 
-around14:
+around11:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored15:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS  (R9), Z5
-	VBROADCASTSS  1024(R9), Z6
+strand16:
+	VBROADCASTSS  (R10), Z5
+	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6837,9 +5047,9 @@ strand19:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand19
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand16
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6847,9 +5057,18 @@ strand19:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some16
+	JMP           some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6878,34 +5097,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded25:
+loaded23:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6987,40 +5206,40 @@ loaded25:
 	VMOVDQA64     Z19, Z14
 	VPERMT2W      Z20, Z4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around24
 	VMOVDQU64     Z13, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored27
+	JMP           stored25
 
-around26:
+around24:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored27:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded31:
+loaded29:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -7048,3053 +5267,9 @@ loaded31:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some26
 
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E4M3F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVSXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x07, Y2, Y2
-	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
-	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
-	VCVTPH2PS    Y2, Z2
-	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVSXBW (DX), Y2
-	VPSLLW    $0x07, Y2, Y2
-	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS Y2, Z2
-	VMULPS    all32_43800000<>+0(SB), Z2, Z2
-	VPMOVSXBW 16(DX), Y3
-	VPSLLW    $0x07, Y3, Y3
-	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
-	VCVTPH2PS Y3, Z3
-	VMULPS    all32_43800000<>+0(SB), Z3, Z3
-	VPMOVSXBW 32(DX), Y4
-	VPSLLW    $0x07, Y4, Y4
-	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS    all32_43800000<>+0(SB), Z4, Z4
-	VPMOVSXBW 48(DX), Y5
-	VPSLLW    $0x07, Y5, Y5
-	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
-	VCVTPH2PS Y5, Z5
-	VMULPS    all32_43800000<>+0(SB), Z5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVSXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x07, Y2, Y2
-	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
-	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
-	VCVTPH2PS    Y2, Z2
-	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVSXBW (DX), Y8
-	VPSLLW    $0x07, Y8, Y8
-	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
-	VCVTPH2PS Y8, Z8
-	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 16(DX), Y9
-	VPSLLW    $0x07, Y9, Y9
-	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
-	VCVTPH2PS Y9, Z9
-	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 32(DX), Y10
-	VPSLLW    $0x07, Y10, Y10
-	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
-	VCVTPH2PS Y10, Z10
-	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VPMOVSXBW 48(DX), Y11
-	VPSLLW    $0x07, Y11, Y11
-	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
-	VCVTPH2PS Y11, Z11
-	VMULPS    all32_43800000<>+0(SB), Z11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVSXBW.Z (DX), K1, Y8
-	VPSLLW      $0x07, Y8, Y8
-	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
-	VCVTPH2PS   Y8, Z8
-	VMULPS      all32_43800000<>+0(SB), Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_3f803f80<>+0(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+4(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+8(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+12(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+16(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+20(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+24(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+28(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+32(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+36(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+40(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+44(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+48(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+52(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+56(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+60(SB)/4, $0x3f803f80
-GLOBL all32_3f803f80<>(SB), RODATA|NOPTR, $64
-
-DATA all32_bf80bf80<>+0(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+4(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+8(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+12(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+16(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+20(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+24(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+28(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+32(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+36(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+40(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+44(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+48(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+52(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+56(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+60(SB)/4, $0xbf80bf80
-GLOBL all32_bf80bf80<>(SB), RODATA|NOPTR, $64
-
-DATA all32_7e007e00<>+0(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+4(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+8(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+12(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+16(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+20(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+24(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+28(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+32(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+36(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+40(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+44(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+48(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+52(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+56(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+60(SB)/4, $0x7e007e00
-GLOBL all32_7e007e00<>(SB), RODATA|NOPTR, $64
-
-DATA all32_43800000<>+0(SB)/4, $0x43800000
-DATA all32_43800000<>+4(SB)/4, $0x43800000
-DATA all32_43800000<>+8(SB)/4, $0x43800000
-DATA all32_43800000<>+12(SB)/4, $0x43800000
-DATA all32_43800000<>+16(SB)/4, $0x43800000
-DATA all32_43800000<>+20(SB)/4, $0x43800000
-DATA all32_43800000<>+24(SB)/4, $0x43800000
-DATA all32_43800000<>+28(SB)/4, $0x43800000
-DATA all32_43800000<>+32(SB)/4, $0x43800000
-DATA all32_43800000<>+36(SB)/4, $0x43800000
-DATA all32_43800000<>+40(SB)/4, $0x43800000
-DATA all32_43800000<>+44(SB)/4, $0x43800000
-DATA all32_43800000<>+48(SB)/4, $0x43800000
-DATA all32_43800000<>+52(SB)/4, $0x43800000
-DATA all32_43800000<>+56(SB)/4, $0x43800000
-DATA all32_43800000<>+60(SB)/4, $0x43800000
-GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
-
-// func dequantizeAVX512F8E4M3F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
-TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VPMOVSXBW.Z  (DX), K1, X2
-	VPSLLW       $0x07, X2, X2
-	VPANDD       all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, K2
-	VPANDD       all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPANDD    all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD Y2, Z2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPANDD    all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X3, X3
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VCVTPS2PD Y3, Z3
-	VPMOVSXBW 16(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPANDD    all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VCVTPS2PD Y4, Z4
-	VPMOVSXBW 24(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPANDD    all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X5, X5
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VCVTPS2PD Y5, Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
-	VPMOVSXBW.Z  (DX), K1, X2
-	VPSLLW       $0x07, X2, X2
-	VPANDD       all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, K2
-	VPANDD       all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000020
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded25:
-	VPMOVSXBW (DX), X8
-	VPSLLW    $0x07, X8, X8
-	VPANDD    all32_3f803f80<>+0(SB), X8, X9
-	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X8, X8
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X8
-	VCVTPH2PS X8, Y8
-	VMULPS    all32_43800000<>+0(SB), Y8, Y8
-	VCVTPS2PD Y8, Z8
-	VPMOVSXBW 8(DX), X9
-	VPSLLW    $0x07, X9, X9
-	VPANDD    all32_3f803f80<>+0(SB), X9, X10
-	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X9, X9
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X9
-	VCVTPH2PS X9, Y9
-	VMULPS    all32_43800000<>+0(SB), Y9, Y9
-	VCVTPS2PD Y9, Z9
-	VPMOVSXBW 16(DX), X10
-	VPSLLW    $0x07, X10, X10
-	VPANDD    all32_3f803f80<>+0(SB), X10, X11
-	VPCMPEQW  all32_3f803f80<>+0(SB), X11, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X10, X10
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X10
-	VCVTPH2PS X10, Y10
-	VMULPS    all32_43800000<>+0(SB), Y10, Y10
-	VCVTPS2PD Y10, Z10
-	VPMOVSXBW 24(DX), X11
-	VPSLLW    $0x07, X11, X11
-	VPANDD    all32_3f803f80<>+0(SB), X11, X12
-	VPCMPEQW  all32_3f803f80<>+0(SB), X12, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X11, X11
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X11
-	VCVTPH2PS X11, Y11
-	VMULPS    all32_43800000<>+0(SB), Y11, Y11
-	VCVTPS2PD Y11, Z11
-	VSUBPD    Z4, Z8, Z8
-	VSUBPD    Z5, Z9, Z9
-	VSUBPD    Z6, Z10, Z10
-	VSUBPD    Z7, Z11, Z11
-	VMULPD    Z0, Z8, Z8
-	VMULPD    Z1, Z9, Z9
-	VMULPD    Z2, Z10, Z10
-	VMULPD    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVSXBW.Z (DX), K1, X8
-	VPSLLW      $0x07, X8, X8
-	VPANDD      all32_3f803f80<>+0(SB), X8, X9
-	VPCMPEQW    all32_3f803f80<>+0(SB), X9, K2
-	VPANDD      all32_bf80bf80<>+0(SB), X8, X8
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X8
-	VCVTPH2PS   X8, Y8
-	VMULPS      all32_43800000<>+0(SB), Y8, Y8
-	VCVTPS2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+8, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E4M3F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVSXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x07, Y2, Y2
-	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
-	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
-	VCVTPH2PS    Y2, Z2
-	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVSXBW (DX), Y2
-	VPSLLW    $0x07, Y2, Y2
-	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS Y2, Z2
-	VMULPS    all32_43800000<>+0(SB), Z2, Z2
-	VPMOVSXBW 16(DX), Y3
-	VPSLLW    $0x07, Y3, Y3
-	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
-	VCVTPH2PS Y3, Z3
-	VMULPS    all32_43800000<>+0(SB), Z3, Z3
-	VPMOVSXBW 32(DX), Y4
-	VPSLLW    $0x07, Y4, Y4
-	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS    all32_43800000<>+0(SB), Z4, Z4
-	VPMOVSXBW 48(DX), Y5
-	VPSLLW    $0x07, Y5, Y5
-	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
-	VCVTPH2PS Y5, Z5
-	VMULPS    all32_43800000<>+0(SB), Z5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVSXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x07, Y2, Y2
-	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
-	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
-	VCVTPH2PS    Y2, Z2
-	VMULPS       all32_43800000<>+0(SB), Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVSXBW (DX), Y8
-	VPSLLW    $0x07, Y8, Y8
-	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
-	VCVTPH2PS Y8, Z8
-	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 16(DX), Y9
-	VPSLLW    $0x07, Y9, Y9
-	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
-	VCVTPH2PS Y9, Z9
-	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 32(DX), Y10
-	VPSLLW    $0x07, Y10, Y10
-	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
-	VCVTPH2PS Y10, Z10
-	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VPMOVSXBW 48(DX), Y11
-	VPSLLW    $0x07, Y11, Y11
-	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
-	VCVTPH2PS Y11, Z11
-	VMULPS    all32_43800000<>+0(SB), Z11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	VMOVDQU64 Y10, 64(BX)
-	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVSXBW.Z (DX), K1, Y8
-	VPSLLW      $0x07, Y8, Y8
-	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
-	VCVTPH2PS   Y8, Z8
-	VMULPS      all32_43800000<>+0(SB), Z8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VPMOVSXBW.Z  (DX), K1, Y7
-	VPSLLW       $0x07, Y7, Y7
-	VPANDD       all32_3f803f80<>+0(SB), Y7, Y8
-	VPCMPEQW     all32_3f803f80<>+0(SB), Y8, K2
-	VPANDD       all32_bf80bf80<>+0(SB), Y7, Y7
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y7
-	VCVTPH2PS    Y7, Z7
-	VMULPS       all32_43800000<>+0(SB), Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVSXBW (DX), Y7
-	VPSLLW    $0x07, Y7, Y7
-	VPANDD    all32_3f803f80<>+0(SB), Y7, Y8
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y8, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y7, Y7
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y7
-	VCVTPH2PS Y7, Z7
-	VMULPS    all32_43800000<>+0(SB), Z7, Z7
-	VPMOVSXBW 16(DX), Y8
-	VPSLLW    $0x07, Y8, Y8
-	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
-	VCVTPH2PS Y8, Z8
-	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 32(DX), Y9
-	VPSLLW    $0x07, Y9, Y9
-	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
-	VCVTPH2PS Y9, Z9
-	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 48(DX), Y10
-	VPSLLW    $0x07, Y10, Y10
-	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
-	VCVTPH2PS Y10, Z10
-	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VSUBPS    Z6, Z7, Z7
-	VSUBPS    Z6, Z8, Z8
-	VSUBPS    Z6, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VMULPS    Z5, Z7, Z7
-	VMULPS    Z5, Z8, Z8
-	VMULPS    Z5, Z9, Z9
-	VMULPS    Z5, Z10, Z10
-	VPTESTMD  Z0, Z7, K1
-	VPADDD    Z1, Z7, Z11
-	VPADDD    Z2, Z7, K1, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VCMPPS    $0x03, Z7, Z7, K1
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VCMPPS    $0x03, Z10, Z10, K4
-	VMOVDQU32 Z3, K1, Z11
-	VMOVDQU32 Z3, K2, Z12
-	VMOVDQU32 Z3, K3, Z13
-	VMOVDQU32 Z3, K4, Z14
-	VMOVDQA64 Z11, Z7
-	VPERMT2W  Z12, Z4, Z7
-	VMOVDQA64 Z13, Z8
-	VPERMT2W  Z14, Z4, Z8
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z7, (BX)
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z8, 64(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VPMOVSXBW.Z  (DX), K1, Y7
-	VPSLLW       $0x07, Y7, Y7
-	VPANDD       all32_3f803f80<>+0(SB), Y7, Y8
-	VPCMPEQW     all32_3f803f80<>+0(SB), Y8, K2
-	VPANDD       all32_bf80bf80<>+0(SB), Y7, Y7
-	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y7
-	VCVTPH2PS    Y7, Z7
-	VMULPS       all32_43800000<>+0(SB), Z7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (SI), Z7
-	VBROADCASTSS (SI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS (DI), Z11
-	VBROADCASTSS (DI), Z12
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
-	VMOVUPS 128(SI), Z7
-	VMOVUPS 192(SI), Z8
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z9
-	VMOVUPS 64(DI), Z10
-	VMOVUPS 128(DI), Z11
-	VMOVUPS 192(DI), Z12
-
-loaded25:
-	VPMOVSXBW (DX), Y13
-	VPSLLW    $0x07, Y13, Y13
-	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y14, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y13, Y13
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y13
-	VCVTPH2PS Y13, Z13
-	VMULPS    all32_43800000<>+0(SB), Z13, Z13
-	VPMOVSXBW 16(DX), Y14
-	VPSLLW    $0x07, Y14, Y14
-	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y14, Y14
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
-	VCVTPH2PS Y14, Z14
-	VMULPS    all32_43800000<>+0(SB), Z14, Z14
-	VPMOVSXBW 32(DX), Y15
-	VPSLLW    $0x07, Y15, Y15
-	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y15, Y15
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
-	VCVTPH2PS Y15, Z15
-	VMULPS    all32_43800000<>+0(SB), Z15, Z15
-	VPMOVSXBW 48(DX), Y16
-	VPSLLW    $0x07, Y16, Y16
-	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y16, Y16
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
-	VCVTPH2PS Y16, Z16
-	VMULPS    all32_43800000<>+0(SB), Z16, Z16
-	VSUBPS    Z9, Z13, Z13
-	VSUBPS    Z10, Z14, Z14
-	VSUBPS    Z11, Z15, Z15
-	VSUBPS    Z12, Z16, Z16
-	VMULPS    Z5, Z13, Z13
-	VMULPS    Z6, Z14, Z14
-	VMULPS    Z7, Z15, Z15
-	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VCMPPS    $0x03, Z13, Z13, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
-	VMOVDQA64 Z17, Z13
-	VPERMT2W  Z18, Z4, Z13
-	VMOVDQA64 Z19, Z14
-	VPERMT2W  Z20, Z4, Z14
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z13, (BX)
-	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z5
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z9
-
-loaded31:
-	VPMOVSXBW.Z (DX), K1, Y13
-	VPSLLW      $0x07, Y13, Y13
-	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y14, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y13, Y13
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y13
-	VCVTPH2PS   Y13, Z13
-	VMULPS      all32_43800000<>+0(SB), Z13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VPMOVZXBW 16(DX), Y3
-	VPSLLW    $0x08, Y3, Y3
-	VCVTPH2PS Y3, Z3
-	VPMOVZXBW 32(DX), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VPMOVZXBW 48(DX), Y5
-	VPSLLW    $0x08, Y5, Y5
-	VCVTPH2PS Y5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVZXBW (DX), Y8
-	VPSLLW    $0x08, Y8, Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(DX), Y9
-	VPSLLW    $0x08, Y9, Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(DX), Y10
-	VPSLLW    $0x08, Y10, Y10
-	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(DX), Y11
-	VPSLLW    $0x08, Y11, Y11
-	VCVTPH2PS Y11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, Y8
-	VPSLLW      $0x08, Y8, Y8
-	VCVTPH2PS   Y8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VMOVUPS     Z8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
-TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VPMOVZXBW.Z  (DX), K1, X2
-	VPSLLW       $0x08, X2, X2
-	VCVTPH2PS    X2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VCVTPS2PD Y2, Z2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VCVTPS2PD Y3, Z3
-	VPMOVZXBW 16(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VCVTPS2PD Y4, Z4
-	VPMOVZXBW 24(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VCVTPS2PD Y5, Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)
-	VMOVDQU64 Z3, 64(BX)
-	VMOVDQU64 Z4, 128(BX)
-	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z2, (BX)
-	VMOVNTDQ Z3, 64(BX)
-	VMOVNTDQ Z4, 128(BX)
-	VMOVNTDQ Z5, 192(BX)
-
-stored15:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
-	VPMOVZXBW.Z  (DX), K1, X2
-	VPSLLW       $0x08, X2, X2
-	VCVTPH2PS    X2, Y2
-	VCVTPS2PD    Y2, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+8, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000020
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded25:
-	VPMOVZXBW (DX), X8
-	VPSLLW    $0x08, X8, X8
-	VCVTPH2PS X8, Y8
-	VCVTPS2PD Y8, Z8
-	VPMOVZXBW 8(DX), X9
-	VPSLLW    $0x08, X9, X9
-	VCVTPH2PS X9, Y9
-	VCVTPS2PD Y9, Z9
-	VPMOVZXBW 16(DX), X10
-	VPSLLW    $0x08, X10, X10
-	VCVTPH2PS X10, Y10
-	VCVTPS2PD Y10, Z10
-	VPMOVZXBW 24(DX), X11
-	VPSLLW    $0x08, X11, X11
-	VCVTPH2PS X11, Y11
-	VCVTPS2PD Y11, Z11
-	VSUBPD    Z4, Z8, Z8
-	VSUBPD    Z5, Z9, Z9
-	VSUBPD    Z6, Z10, Z10
-	VSUBPD    Z7, Z11, Z11
-	VMULPD    Z0, Z8, Z8
-	VMULPD    Z1, Z9, Z9
-	VMULPD    Z2, Z10, Z10
-	VMULPD    Z3, Z11, Z11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, X8
-	VPSLLW      $0x08, X8, X8
-	VCVTPH2PS   X8, Y8
-	VCVTPS2PD   Y8, Z8
-	VSUBPD      Z4, Z8, Z8
-	VMULPD      Z0, Z8, Z8
-	VMOVUPD     Z8, K1, (BX)
-	ADDQ        $+8, DX
-	ADDQ        $+64, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000008, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VPMOVZXBW 16(DX), Y3
-	VPSLLW    $0x08, Y3, Y3
-	VCVTPH2PS Y3, Z3
-	VPMOVZXBW 32(DX), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VPMOVZXBW 48(DX), Y5
-	VPSLLW    $0x08, Y5, Y5
-	VCVTPH2PS Y5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
-	VPMOVZXBW.Z  (DX), K1, Y2
-	VPSLLW       $0x08, Y2, Y2
-	VCVTPH2PS    Y2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded25:
-	VPMOVZXBW (DX), Y8
-	VPSLLW    $0x08, Y8, Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(DX), Y9
-	VPSLLW    $0x08, Y9, Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(DX), Y10
-	VPSLLW    $0x08, Y10, Y10
-	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(DX), Y11
-	VPSLLW    $0x08, Y11, Y11
-	VCVTPH2PS Y11, Z11
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	VMOVDQU64 Y10, 64(BX)
-	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, Y8
-	VPSLLW      $0x08, Y8, Y8
-	VCVTPH2PS   Y8, Z8
-	VSUBPS      Z4, Z8, Z8
-	VMULPS      Z0, Z8, Z8
-	VCVTPS2PH   $0x00, Z8, Y8
-	VMOVDQU16   Y8, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VPMOVZXBW.Z  (DX), K1, Y7
-	VPSLLW       $0x08, Y7, Y7
-	VCVTPH2PS    Y7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*1), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-
-near13:
-	VPMOVZXBW (DX), Y7
-	VPSLLW    $0x08, Y7, Y7
-	VCVTPH2PS Y7, Z7
-	VPMOVZXBW 16(DX), Y8
-	VPSLLW    $0x08, Y8, Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 32(DX), Y9
-	VPSLLW    $0x08, Y9, Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 48(DX), Y10
-	VPSLLW    $0x08, Y10, Y10
-	VCVTPH2PS Y10, Z10
-	VSUBPS    Z6, Z7, Z7
-	VSUBPS    Z6, Z8, Z8
-	VSUBPS    Z6, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VMULPS    Z5, Z7, Z7
-	VMULPS    Z5, Z8, Z8
-	VMULPS    Z5, Z9, Z9
-	VMULPS    Z5, Z10, Z10
-	VPTESTMD  Z0, Z7, K1
-	VPADDD    Z1, Z7, Z11
-	VPADDD    Z2, Z7, K1, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VCMPPS    $0x03, Z7, Z7, K1
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VCMPPS    $0x03, Z10, Z10, K4
-	VMOVDQU32 Z3, K1, Z11
-	VMOVDQU32 Z3, K2, Z12
-	VMOVDQU32 Z3, K3, Z13
-	VMOVDQU32 Z3, K4, Z14
-	VMOVDQA64 Z11, Z7
-	VPERMT2W  Z12, Z4, Z7
-	VMOVDQA64 Z13, Z8
-	VPERMT2W  Z14, Z4, Z8
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z7, (BX)
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z8, 64(BX)
-
-stored15:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VPMOVZXBW.Z  (DX), K1, Y7
-	VPSLLW       $0x08, Y7, Y7
-	VCVTPH2PS    Y7, Z7
-	VSUBPS       Z6, Z7, Z6
-	VMULPS       Z5, Z6, Z5
-	VPTESTMD     Z0, Z5, K2
-	VPADDD       Z1, Z5, Z6
-	VPADDD       Z2, Z5, K2, Z6
-	VCMPPS       $0x03, Z5, Z5, K2
-	VMOVDQU32    Z3, K2, Z6
-	VPSRLD       $0x10, Z6, Z5
-	VPMOVDW      Z5, Y5
-	VMOVDQU16    Y5, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+16, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, AX
-	JMP          some16
-
-done17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (SI), Z7
-	VBROADCASTSS (SI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS (DI), Z11
-	VBROADCASTSS (DI), Z12
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block21:
-	CMPQ       AX, $0x00000040
-	JLT        blocks22
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near23
-	PREFETCHT1 (DX)(R8*1)
-
-near23:
-	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
-	VMOVUPS 128(SI), Z7
-	VMOVUPS 192(SI), Z8
-
-loaded24:
-	CMPB    73(CX), $0x00
-	JEQ     loaded25
-	VMOVUPS (DI), Z9
-	VMOVUPS 64(DI), Z10
-	VMOVUPS 128(DI), Z11
-	VMOVUPS 192(DI), Z12
-
-loaded25:
-	VPMOVZXBW (DX), Y13
-	VPSLLW    $0x08, Y13, Y13
-	VCVTPH2PS Y13, Z13
-	VPMOVZXBW 16(DX), Y14
-	VPSLLW    $0x08, Y14, Y14
-	VCVTPH2PS Y14, Z14
-	VPMOVZXBW 32(DX), Y15
-	VPSLLW    $0x08, Y15, Y15
-	VCVTPH2PS Y15, Z15
-	VPMOVZXBW 48(DX), Y16
-	VPSLLW    $0x08, Y16, Y16
-	VCVTPH2PS Y16, Z16
-	VSUBPS    Z9, Z13, Z13
-	VSUBPS    Z10, Z14, Z14
-	VSUBPS    Z11, Z15, Z15
-	VSUBPS    Z12, Z16, Z16
-	VMULPS    Z5, Z13, Z13
-	VMULPS    Z6, Z14, Z14
-	VMULPS    Z7, Z15, Z15
-	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VCMPPS    $0x03, Z13, Z13, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
-	VMOVDQA64 Z17, Z13
-	VPERMT2W  Z18, Z4, Z13
-	VMOVDQA64 Z19, Z14
-	VPERMT2W  Z20, Z4, Z14
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z13, (BX)
-	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored27:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block21
-
-blocks22:
-some28:
-	TESTQ     AX, AX
-	JLE       done29
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z5
-
-loaded30:
-	CMPB      73(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z9
-
-loaded31:
-	VPMOVZXBW.Z (DX), K1, Y13
-	VPSLLW      $0x08, Y13, Y13
-	VCVTPH2PS   Y13, Z13
-	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z5, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
-	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
-	VPSRLD      $0x10, Z14, Z13
-	VPMOVDW     Z13, Y13
-	VMOVDQU16   Y13, K1, (BX)
-	ADDQ        $+16, DX
-	ADDQ        $+32, BX
-	ADDQ        $0x00000040, SI
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x00000010, AX
-	JMP         some28
-
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10127,80 +5302,42 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VMOVUPS.Z    (DX), K1, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+64, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near13:
+near10:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -10214,53 +5351,54 @@ near13:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around11
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored12
 
-around14:
+around11:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
+strand16:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
@@ -10269,9 +5407,9 @@ strand19:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -10279,9 +5417,18 @@ strand19:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10310,34 +5457,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded23:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -10351,44 +5498,44 @@ loaded25:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored25
 
-around26:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded29:
 	VMOVUPS.Z (DX), K1, Z8
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
@@ -10398,9 +5545,9 @@ loaded31:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some28
+	JMP       some26
 
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10433,80 +5580,42 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	VMOVUPD.Z    (DX), K1, Z2
-	VSUBPD       Z1, Z2, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+64, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*8), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near13:
+near10:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -10520,53 +5629,54 @@ near13:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around11
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored12
 
-around14:
+around11:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block10
+	SUBQ $0x00000020, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 1024(R9), Z1
+strand16:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
@@ -10575,9 +5685,9 @@ strand19:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         DI
-	JNE          strand19
+	ADDQ         $0x00000008, R10
+	DECQ         R9
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -10585,9 +5695,18 @@ strand19:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10616,34 +5735,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded25:
+loaded23:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -10657,44 +5776,44 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored27
+	JMP       stored25
 
-around26:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded28
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded29:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -10704,9 +5823,9 @@ loaded31:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some28
+	JMP       some26
 
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10739,79 +5858,40 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	VCVTPH2PS.Z  (DX), K1, Z2
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 1024(R11), Z1
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near13:
+near10:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -10829,53 +5909,54 @@ near13:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around11
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
+	JMP       stored12
 
-around14:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored15:
+stored12:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 1024(R9), Z1
+strand16:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
@@ -10885,9 +5966,9 @@ strand19:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -10895,9 +5976,18 @@ strand19:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10926,32 +6016,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded25:
+loaded23:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -10969,44 +6059,44 @@ loaded25:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around24
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored27
+	JMP       stored25
 
-around26:
+around24:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored27:
+stored25:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded31:
+loaded29:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -11017,9 +6107,9 @@ loaded31:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some26
 
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11044,11 +6134,11 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      16(CX), BX
 	MOVQ      24(CX), SI
 	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 all32_ffff0000<>+0(SB), Z4
+	VMOVDQU64 all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64 all32_10000<>+0(SB), Z1
+	VMOVDQU64 all32_7fff<>+0(SB), Z2
+	VMOVDQU64 all32_8000<>+0(SB), Z3
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z4
 	VMOVDQU64 odd16split<>+0(SB), Z5
 	VMOVDQU64 odd16<>+0(SB), Z6
 	MOVQ      88(CX), R8
@@ -11059,43 +6149,132 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSS (R11), Z6
+	VBROADCASTSS 1024(R11), Z7
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near10:
+	VMOVDQU32 (DX), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z0, Z9, Z9
+	VMOVDQU32 64(DX), Z11
+	VPSLLD    $0x10, Z11, Z10
+	VPANDD    Z0, Z11, Z11
+	VSUBPS    Z7, Z8, Z8
+	VSUBPS    Z7, Z9, Z9
+	VSUBPS    Z7, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z6, Z8, Z8
+	VMULPS    Z6, Z9, Z9
+	VMULPS    Z6, Z10, Z10
+	VMULPS    Z6, Z11, Z11
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z12
+	VPADDD    Z3, Z8, K1, Z12
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z13
+	VPADDD    Z3, Z9, K1, Z13
+	VPTESTMD  Z1, Z10, K1
+	VPADDD    Z2, Z10, Z14
+	VPADDD    Z3, Z10, K1, Z14
+	VPTESTMD  Z1, Z11, K1
+	VPADDD    Z2, Z11, Z15
+	VPADDD    Z3, Z11, K1, Z15
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VCMPPS    $0x03, Z10, Z10, K3
+	VCMPPS    $0x03, Z11, Z11, K4
+	VMOVDQU32 Z4, K1, Z12
+	VMOVDQU32 Z4, K2, Z13
+	VMOVDQU32 Z4, K3, Z14
+	VMOVDQU32 Z4, K4, Z15
+	VMOVDQA64 Z12, Z8
+	VPERMT2W  Z13, Z5, Z8
+	VMOVDQA64 Z14, Z9
+	VPERMT2W  Z15, Z5, Z9
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored12:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some13:
+	TESTQ      AX, AX
+	JLE        done14
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near15
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near15:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand16:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	VSUBPS       Z7, Z8, Z7
 	VMULPS       Z6, Z7, Z6
-	VPTESTMD     Z0, Z6, K2
-	VPADDD       Z1, Z6, Z7
-	VPADDD       Z2, Z6, K2, Z7
+	VPTESTMD     Z1, Z6, K2
+	VPADDD       Z2, Z6, Z7
+	VPADDD       Z3, Z6, K2, Z7
 	VCMPPS       $0x03, Z6, Z6, K2
-	VMOVDQU32    Z3, K2, Z7
+	VMOVDQU32    Z4, K2, Z7
 	VPSRLD       $0x10, Z7, Z6
 	VPMOVDW      Z6, Y6
 	VMOVDQU16    Y6, K1, (BX)
@@ -11105,141 +6284,7 @@ strand8:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, DI
-	JMP          some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 1024(R10), Z7
-	MOVQ         104(CX), DI
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near13:
-	VMOVDQU32 (DX), Z9
-	VPSLLD    $0x10, Z9, Z8
-	VPANDD    Z4, Z9, Z9
-	VMOVDQU32 64(DX), Z11
-	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z4, Z11, Z11
-	VSUBPS    Z7, Z8, Z8
-	VSUBPS    Z7, Z9, Z9
-	VSUBPS    Z7, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z6, Z8, Z8
-	VMULPS    Z6, Z9, Z9
-	VMULPS    Z6, Z10, Z10
-	VMULPS    Z6, Z11, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VPTESTMD  Z0, Z11, K1
-	VPADDD    Z1, Z11, Z15
-	VPADDD    Z2, Z11, K1, Z15
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VCMPPS    $0x03, Z10, Z10, K3
-	VCMPPS    $0x03, Z11, Z11, K4
-	VMOVDQU32 Z3, K1, Z12
-	VMOVDQU32 Z3, K2, Z13
-	VMOVDQU32 Z3, K3, Z14
-	VMOVDQU32 Z3, K4, Z15
-	VMOVDQA64 Z12, Z8
-	VPERMT2W  Z13, Z5, Z8
-	VMOVDQA64 Z14, Z9
-	VPERMT2W  Z15, Z5, Z9
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-
-stored15:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near18
-	PREFETCHT1 (DX)(DI*1)
-
-near18:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z6
-	VBROADCASTSS 1024(R9), Z7
-	VPMOVZXWD.Z  (DX), K1, Z8
-	VPSLLD       $0x10, Z8, Z8
-	VSUBPS       Z7, Z8, Z7
-	VMULPS       Z6, Z7, Z6
-	VPTESTMD     Z0, Z6, K2
-	VPADDD       Z1, Z6, Z7
-	VPADDD       Z2, Z6, K2, Z7
-	VCMPPS       $0x03, Z6, Z6, K2
-	VMOVDQU32    Z3, K2, Z7
-	VPSRLD       $0x10, Z7, Z6
-	VPMOVDW      Z6, Y6
-	VMOVDQU16    Y6, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         DI
-	JNE          strand19
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -11247,9 +6292,18 @@ strand19:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ DI, DI
+	JL    whole17
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11265,7 +6319,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
@@ -11278,32 +6332,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z4
+	JEQ     loaded22
+	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded24:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded23
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded25:
+loaded23:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -11316,78 +6370,78 @@ loaded25:
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
 	VSUBPS    Z12, Z16, Z16
-	VMULPS    Z4, Z13, Z13
+	VMULPS    Z0, Z13, Z13
 	VMULPS    Z5, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z1, Z13, K1
+	VPADDD    Z2, Z13, Z17
+	VPADDD    Z3, Z13, K1, Z17
+	VPTESTMD  Z1, Z14, K1
+	VPADDD    Z2, Z14, Z18
+	VPADDD    Z3, Z14, K1, Z18
+	VPTESTMD  Z1, Z15, K1
+	VPADDD    Z2, Z15, Z19
+	VPADDD    Z3, Z15, K1, Z19
+	VPTESTMD  Z1, Z16, K1
+	VPADDD    Z2, Z16, Z20
+	VPADDD    Z3, Z16, K1, Z20
 	VCMPPS    $0x03, Z13, Z13, K1
 	VCMPPS    $0x03, Z14, Z14, K2
 	VCMPPS    $0x03, Z15, Z15, K3
 	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
+	VMOVDQU32 Z4, K1, Z17
+	VMOVDQU32 Z4, K2, Z18
+	VMOVDQU32 Z4, K3, Z19
+	VMOVDQU32 Z4, K4, Z20
 	VMOVDQA64 Z17, Z13
 	VPERMT2W  Z18, Z6, Z13
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around24
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored27
+	JMP       stored25
 
-around26:
+around24:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored27:
+stored25:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some28:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (SI), K1, Z4
+	JEQ       loaded28
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded30:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded31:
+loaded29:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
-	VMULPS      Z4, Z13, Z13
-	VPTESTMD    Z0, Z13, K2
-	VPADDD      Z1, Z13, Z14
-	VPADDD      Z2, Z13, K2, Z14
+	VMULPS      Z0, Z13, Z13
+	VPTESTMD    Z1, Z13, K2
+	VPADDD      Z2, Z13, Z14
+	VPADDD      Z3, Z13, K2, Z14
 	VCMPPS      $0x03, Z13, Z13, K2
-	VMOVDQU32   Z3, K2, Z14
+	VMOVDQU32   Z4, K2, Z14
 	VPSRLD      $0x10, Z14, Z13
 	VPMOVDW     Z13, Y13
 	VMOVDQU16   Y13, K1, (BX)
@@ -11396,9 +6450,9 @@ loaded31:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some26
 
-done29:
+done27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11484,24 +6538,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -11511,16 +6565,16 @@ near8:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -11530,16 +6584,16 @@ stored10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored14:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -11549,16 +6603,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored16:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -11568,44 +6622,44 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored18:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -11617,23 +6671,23 @@ strand20:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11641,9 +6695,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11668,27 +6722,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -11698,24 +6752,24 @@ loaded28:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11749,24 +6803,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -11776,31 +6830,31 @@ near8:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11825,27 +6879,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded18:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -11855,24 +6909,24 @@ loaded16:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around19
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored20:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block14
 
-blocks13:
+blocks15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11906,24 +6960,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -11935,16 +6989,16 @@ near8:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored10:
+stored12:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -11956,16 +7010,16 @@ stored10:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored12:
+stored14:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -11977,16 +7031,16 @@ stored12:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored14:
+stored16:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -11998,44 +7052,44 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored18:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -12049,23 +7103,23 @@ strand20:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12073,9 +7127,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12100,27 +7154,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -12132,24 +7186,24 @@ loaded28:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored32:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12183,24 +7237,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -12226,14 +7280,14 @@ near8:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 
-stored10:
+stored12:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -12259,14 +7313,14 @@ stored10:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored14:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -12292,14 +7346,14 @@ stored12:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 64(BX)
 
-stored14:
+stored16:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -12325,42 +7379,42 @@ stored14:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored18:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -12388,21 +7442,21 @@ strand20:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12410,9 +7464,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12437,27 +7491,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -12483,22 +7537,22 @@ loaded28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored32:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12550,24 +7604,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -12577,16 +7631,16 @@ near8:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -12596,16 +7650,16 @@ stored10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored14:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -12615,16 +7669,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored16:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -12634,44 +7688,44 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored18:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -12683,23 +7737,23 @@ strand20:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12707,9 +7761,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12734,27 +7788,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -12764,24 +7818,24 @@ loaded28:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12815,24 +7869,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVZXBD 4(DX), X3
@@ -12842,31 +7896,31 @@ near8:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12891,27 +7945,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded18:
 	VPMOVZXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXBD 4(DX), X5
@@ -12921,24 +7975,24 @@ loaded16:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around19
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored20:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block14
 
-blocks13:
+blocks15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12972,24 +8026,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -13001,16 +8055,16 @@ near8:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored10:
+stored12:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -13022,16 +8076,16 @@ stored10:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored12:
+stored14:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -13043,16 +8097,16 @@ stored12:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored14:
+stored16:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -13064,44 +8118,44 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored18:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -13115,23 +8169,23 @@ strand20:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13139,9 +8193,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13166,27 +8220,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -13198,24 +8252,24 @@ loaded28:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored32:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13249,24 +8303,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -13292,14 +8346,14 @@ near8:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 
-stored10:
+stored12:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -13325,14 +8379,14 @@ stored10:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored14:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -13358,14 +8412,14 @@ stored12:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 64(BX)
 
-stored14:
+stored16:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -13391,42 +8445,42 @@ stored14:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored18:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -13454,21 +8508,21 @@ strand20:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13476,9 +8530,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13503,27 +8557,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -13549,22 +8603,22 @@ loaded28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored32:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13598,25 +8652,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 16(DX), Y3
@@ -13626,16 +8680,16 @@ near8:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	VPMOVSXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 48(DX), Y3
@@ -13645,16 +8699,16 @@ stored10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored14:
 	VPMOVSXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 80(DX), Y3
@@ -13664,16 +8718,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored16:
 	VPMOVSXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 112(DX), Y3
@@ -13683,44 +8737,44 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXWD    (DX), Y2
@@ -13732,23 +8786,23 @@ strand20:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13756,9 +8810,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13783,27 +8837,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -13813,24 +8867,24 @@ loaded28:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13864,24 +8918,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXWD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXWD 8(DX), X3
@@ -13891,31 +8945,31 @@ near8:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13940,27 +8994,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded18:
 	VPMOVSXWD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXWD 8(DX), X5
@@ -13970,24 +9024,24 @@ loaded16:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around19
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored20:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block14
 
-blocks13:
+blocks15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14021,25 +9075,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 16(DX), Y3
@@ -14051,16 +9105,16 @@ near8:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored10:
+stored12:
 	VPMOVSXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 48(DX), Y3
@@ -14072,16 +9126,16 @@ stored10:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored12:
+stored14:
 	VPMOVSXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 80(DX), Y3
@@ -14093,16 +9147,16 @@ stored12:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored14:
+stored16:
 	VPMOVSXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 112(DX), Y3
@@ -14114,44 +9168,44 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXWD    (DX), Y2
@@ -14165,23 +9219,23 @@ strand20:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -14189,9 +9243,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14216,27 +9270,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -14248,24 +9302,24 @@ loaded28:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14299,25 +9353,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 16(DX), Y3
@@ -14343,14 +9397,14 @@ near8:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 
-stored10:
+stored12:
 	VPMOVSXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 48(DX), Y3
@@ -14376,14 +9430,14 @@ stored10:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored14:
 	VPMOVSXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 80(DX), Y3
@@ -14409,14 +9463,14 @@ stored12:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 64(BX)
 
-stored14:
+stored16:
 	VPMOVSXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 112(DX), Y3
@@ -14442,42 +9496,42 @@ stored14:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXWD    (DX), Y2
@@ -14505,21 +9559,21 @@ strand20:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -14527,9 +9581,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14554,27 +9608,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -14600,22 +9654,22 @@ loaded28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14649,25 +9703,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -14677,16 +9731,16 @@ near8:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	VPMOVZXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -14696,16 +9750,16 @@ stored10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored14:
 	VPMOVZXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -14715,16 +9769,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored16:
 	VPMOVZXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -14734,44 +9788,44 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -14783,23 +9837,23 @@ strand20:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -14807,9 +9861,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14834,27 +9888,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -14864,24 +9918,24 @@ loaded28:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14915,24 +9969,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVZXWD 8(DX), X3
@@ -14942,31 +9996,31 @@ near8:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14991,27 +10045,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded18:
 	VPMOVZXWD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXWD 8(DX), X5
@@ -15021,24 +10075,24 @@ loaded16:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around19
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored20:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block14
 
-blocks13:
+blocks15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15072,25 +10126,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -15102,16 +10156,16 @@ near8:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored10:
+stored12:
 	VPMOVZXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -15123,16 +10177,16 @@ stored10:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored12:
+stored14:
 	VPMOVZXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -15144,16 +10198,16 @@ stored12:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored14:
+stored16:
 	VPMOVZXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -15165,44 +10219,44 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -15216,23 +10270,23 @@ strand20:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15240,9 +10294,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15267,27 +10321,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -15299,24 +10353,24 @@ loaded28:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15350,25 +10404,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -15394,14 +10448,14 @@ near8:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 
-stored10:
+stored12:
 	VPMOVZXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -15427,14 +10481,14 @@ stored10:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored14:
 	VPMOVZXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -15460,14 +10514,14 @@ stored12:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 64(BX)
 
-stored14:
+stored16:
 	VPMOVZXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -15493,42 +10547,42 @@ stored14:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -15556,21 +10610,21 @@ strand20:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15578,9 +10632,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15605,27 +10659,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -15651,22 +10705,22 @@ loaded28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15700,27 +10754,27 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near10:
 	VMOVDQU      (DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -15750,16 +10804,16 @@ near8:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around11
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y3, 32(BX)
-	JMP          stored10
+	JMP          stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	VMOVDQU      64(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -15789,16 +10843,16 @@ stored10:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around13
 	VMOVDQU      Y2, 64(BX)
 	VMOVDQU      Y3, 96(BX)
-	JMP          stored12
+	JMP          stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored14:
 	VMOVDQU      128(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -15828,16 +10882,16 @@ stored12:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around15
 	VMOVDQU      Y2, 128(BX)
 	VMOVDQU      Y3, 160(BX)
-	JMP          stored14
+	JMP          stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored16:
 	VMOVDQU      192(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -15867,44 +10921,44 @@ stored14:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around17
 	VMOVDQU      Y2, 192(BX)
 	VMOVDQU      Y3, 224(BX)
-	JMP          stored16
+	JMP          stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VMOVDQU      (DX), Y3
@@ -15936,23 +10990,23 @@ strand20:
 	VMULPS       Y0, Y2, Y1
 	VMULPS       Y0, Y3, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y1, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15960,9 +11014,9 @@ stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15987,27 +11041,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VMOVDQU      (DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -16037,24 +11091,24 @@ loaded28:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around29
+	JNE          around31
 	VMOVDQU      Y4, (BX)
 	VMOVDQU      Y5, 32(BX)
-	JMP          stored30
+	JMP          stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16088,24 +11142,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VCVTDQ2PD (DX), Y2
 	VCVTDQ2PD 16(DX), Y3
 	VSUBPD    Y1, Y2, Y2
@@ -16113,31 +11167,31 @@ near8:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16162,27 +11216,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded18:
 	VCVTDQ2PD (DX), Y4
 	VCVTDQ2PD 16(DX), Y5
 	VSUBPD    Y2, Y4, Y4
@@ -16190,24 +11244,24 @@ loaded16:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around19
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored20:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block14
 
-blocks13:
+blocks15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16241,27 +11295,27 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near10:
 	VMOVDQU      (DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16293,16 +11347,16 @@ near8:
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around11
 	VMOVDQU      X2, (BX)
 	VMOVDQU      X3, 16(BX)
-	JMP          stored10
+	JMP          stored12
 
-around9:
+around11:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored10:
+stored12:
 	VMOVDQU      64(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16334,16 +11388,16 @@ stored10:
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around13
 	VMOVDQU      X2, 32(BX)
 	VMOVDQU      X3, 48(BX)
-	JMP          stored12
+	JMP          stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored12:
+stored14:
 	VMOVDQU      128(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16375,16 +11429,16 @@ stored12:
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around15
 	VMOVDQU      X2, 64(BX)
 	VMOVDQU      X3, 80(BX)
-	JMP          stored14
+	JMP          stored16
 
-around13:
+around15:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored14:
+stored16:
 	VMOVDQU      192(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16416,44 +11470,44 @@ stored14:
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around17
 	VMOVDQU      X2, 96(BX)
 	VMOVDQU      X3, 112(BX)
-	JMP          stored16
+	JMP          stored18
 
-around15:
+around17:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VMOVDQU      (DX), Y3
@@ -16487,23 +11541,23 @@ strand20:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -16511,9 +11565,9 @@ stored22:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16538,27 +11592,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VMOVDQU      (DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -16590,24 +11644,24 @@ loaded28:
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
 	CMPB         76(CX), $0x00
-	JNE          around29
+	JNE          around31
 	VMOVDQU      X4, (BX)
 	VMOVDQU      X5, 16(BX)
-	JMP          stored30
+	JMP          stored32
 
-around29:
+around31:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16641,27 +11695,27 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near10:
 	VMOVDQU      (DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16707,14 +11761,14 @@ near8:
 	VPACKUSDW    Y3, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around11
 	VMOVDQU      Y2, (BX)
-	JMP          stored10
+	JMP          stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 
-stored10:
+stored12:
 	VMOVDQU      64(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16760,14 +11814,14 @@ stored10:
 	VPACKUSDW    Y3, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around13
 	VMOVDQU      Y2, 32(BX)
-	JMP          stored12
+	JMP          stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored14:
 	VMOVDQU      128(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16813,14 +11867,14 @@ stored12:
 	VPACKUSDW    Y3, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around15
 	VMOVDQU      Y2, 64(BX)
-	JMP          stored14
+	JMP          stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 64(BX)
 
-stored14:
+stored16:
 	VMOVDQU      192(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -16866,42 +11920,42 @@ stored14:
 	VPACKUSDW    Y3, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around17
 	VMOVDQU      Y2, 96(BX)
-	JMP          stored16
+	JMP          stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VMOVDQU      (DX), Y3
@@ -16949,21 +12003,21 @@ strand20:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -16971,9 +12025,9 @@ stored22:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16998,27 +12052,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VMOVDQU      (DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -17064,22 +12118,22 @@ loaded28:
 	VPACKUSDW    Y5, Y4, Y4
 	VPERMQ       $0xd8, Y4, Y4
 	CMPB         76(CX), $0x00
-	JNE          around29
+	JNE          around31
 	VMOVDQU      Y4, (BX)
-	JMP          stored30
+	JMP          stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17095,9 +12149,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E4M3F32(n int, f *frame)
+// func dequantizeAVX2F8F32(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -17113,24 +12167,26 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -17147,21 +12203,37 @@ near8:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       loaded11
 
-around9:
+kind12:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded11
+
+loaded11:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored15
+
+around14:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored15:
+	CMPB      272(CX), $0x00
+	JNE       kind17
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -17178,21 +12250,37 @@ stored10:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
+	JMP       loaded16
 
-around11:
+kind17:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded16
+
+loaded16:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around19
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored20
+
+around19:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored20:
+	CMPB      272(CX), $0x00
+	JNE       kind22
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -17209,21 +12297,37 @@ stored12:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
+	JMP       loaded21
 
-around13:
+kind22:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded21
+
+loaded21:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around24
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored25
+
+around24:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored25:
+	CMPB      272(CX), $0x00
+	JNE       kind27
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -17240,51 +12344,67 @@ stored14:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
+	JMP       loaded26
 
-around15:
+kind27:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded26
+
+loaded26:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around29
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored30
+
+around29:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored30:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some31:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done32
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near33
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near33:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand34:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
+	CMPB         272(CX), $0x00
+	JNE          kind36
 	VPMOVSXBW    (DX), X2
 	VPSLLW       $0x07, X2, X2
 	VPAND        all32_3f803f80<>+0(SB), X2, X3
@@ -17301,28 +12421,42 @@ strand20:
 	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
 	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          loaded35
 
-around21:
+kind36:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded35
+
+loaded35:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y1
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y1, Y0
+	CMPB    76(CX), $0x00
+	JNE     around38
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored39
+
+around38:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored39:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -17330,9 +12464,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some31
 
-done18:
+done32:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -17357,27 +12491,29 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block41:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded44
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded45
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded45:
+	CMPB      272(CX), $0x00
+	JNE       kind47
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -17394,29 +12530,43 @@ loaded28:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
+	JMP       loaded46
 
-around29:
+kind47:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded46
+
+loaded46:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around49
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored50
+
+around49:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored50:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block41
 
-blocks25:
+blocks42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17432,9 +12582,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E4M3F64(n int, f *frame)
+// func dequantizeAVX2F8F64(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -17450,24 +12600,26 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
 	VPSLLW    $0x07, X2, X2
@@ -17488,36 +12640,54 @@ near8:
 	VCVTPH2PS X3, X3
 	VMULPS    all32_43800000<>+0(SB), X3, X3
 	VCVTPS2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
+	JMP       loaded11
 
-around9:
+kind12:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       loaded11
+
+loaded11:
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored15
+
+around14:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored15:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -17542,27 +12712,29 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block17:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks18
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near19
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded20
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded21
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded21:
+	CMPB      272(CX), $0x00
+	JNE       kind23
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
@@ -17583,1212 +12755,9 @@ loaded16:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	JMP       loaded22
 
-around17:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored18:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  block12
-
-blocks13:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E4M3F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored10:
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored12:
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored14:
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored16:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near19
-	PREFETCHT1 (DX)(DI*1)
-
-near19:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand20:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some17
-
-done18:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block24:
-	CMPQ       AX, $0x00000010
-	JLT        blocks25
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near26
-	PREFETCHT1 (DX)(R8*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded28:
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored30:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block24
-
-blocks25:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2F8E4M3BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y2, (BX)
-
-stored10:
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, 32(BX)
-
-stored12:
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 64(BX)
-
-stored14:
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 96(BX)
-
-stored16:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near19
-	PREFETCHT1 (DX)(DI*1)
-
-near19:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand20:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y0, (BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ Y0, (BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some17
-
-done18:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block24:
-	CMPQ       AX, $0x00000010
-	JLT        blocks25
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near26
-	PREFETCHT1 (DX)(R8*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded28:
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, (BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, (BX)
-
-stored30:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block24
-
-blocks25:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E5M2F32(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored10:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored12:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored14:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored16:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near19
-	PREFETCHT1 (DX)(DI*1)
-
-near19:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand20:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBW    (DX), X2
-	VPSLLW       $0x08, X2, X2
-	VCVTPH2PS    X2, Y2
-	VPMOVZXBW    8(DX), X3
-	VPSLLW       $0x08, X3, X3
-	VCVTPH2PS    X3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some17
-
-done18:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block24:
-	CMPQ       AX, $0x00000010
-	JLT        blocks25
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near26
-	PREFETCHT1 (DX)(R8*1)
-
-near26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded28:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored30:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block24
-
-blocks25:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8E5M2F64(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand7:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block5:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near8
-	PREFETCHT1 (DX)(R11*1)
-
-near8:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored10:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block5
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand7
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn4
-
-turns6:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block12:
-	CMPQ       AX, $0x00000008
-	JLT        blocks13
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near14
-	PREFETCHT1 (DX)(R8*1)
-
-near14:
-	CMPB    72(CX), $0x00
-	JEQ     loaded15
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded15:
-	CMPB    73(CX), $0x00
-	JEQ     loaded16
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded16:
+kind23:
 	VMOVD     (DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
@@ -18799,29 +12768,34 @@ loaded16:
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, X5
 	VCVTPS2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored18
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       loaded22
 
-around17:
+loaded22:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around25
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored26
+
+around25:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored26:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block17
 
-blocks13:
+blocks18:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -18837,9 +12811,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E5M2F16(n int, f *frame)
+// func dequantizeAVX2F8F16(n int, f *frame)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -18855,30 +12829,56 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded11
+
+kind12:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 8(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -18886,22 +12886,48 @@ near8:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around14
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored10
+	JMP       stored15
 
-around9:
+around14:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored10:
+stored15:
+	CMPB      272(CX), $0x00
+	JNE       kind17
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded16
+
+kind17:
 	VPMOVZXBW 16(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 24(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded16
+
+loaded16:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -18909,22 +12935,48 @@ stored10:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around19
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored12
+	JMP       stored20
 
-around11:
+around19:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored12:
+stored20:
+	CMPB      272(CX), $0x00
+	JNE       kind22
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded21
+
+kind22:
 	VPMOVZXBW 32(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 40(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded21
+
+loaded21:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -18932,22 +12984,48 @@ stored12:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around24
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored14
+	JMP       stored25
 
-around13:
+around24:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored14:
+stored25:
+	CMPB      272(CX), $0x00
+	JNE       kind27
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded26
+
+kind27:
 	VPMOVZXBW 48(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 56(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded26
+
+loaded26:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -18955,76 +13033,102 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around29
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored16
+	JMP       stored30
 
-around15:
+around29:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored30:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some31:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done32
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near33
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near33:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand34:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBW    (DX), X2
-	VPSLLW       $0x08, X2, X2
+	CMPB         272(CX), $0x00
+	JNE          kind36
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
 	VCVTPH2PS    X2, Y2
-	VPMOVZXBW    8(DX), X3
-	VPSLLW       $0x08, X3, X3
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	JMP          loaded35
 
-around21:
+kind36:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded35
+
+loaded35:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y1
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y1, Y0
+	VCVTPS2PH $0x00, Y2, X1
+	VCVTPS2PH $0x00, Y0, X0
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   X1, (BX)
+	VMOVDQU   X0, 16(BX)
+	JMP       stored39
+
+around38:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored39:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -19032,9 +13136,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some31
 
-done18:
+done32:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19059,33 +13163,59 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block41:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded44
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded45
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded45:
+	CMPB      272(CX), $0x00
+	JNE       kind47
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       loaded46
+
+kind47:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
 	VPMOVZXBW 8(DX), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded46
+
+loaded46:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -19093,24 +13223,24 @@ loaded28:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around49
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored30
+	JMP       stored50
 
-around29:
+around49:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored50:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block41
 
-blocks25:
+blocks42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -19126,9 +13256,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8E5M2BF16(n int, f *frame)
+// func dequantizeAVX2F8BF16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2F8E5M2BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F8BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -19144,30 +13274,56 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
+	CMPB      272(CX), $0x00
+	JNE       kind12
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded11
+
+kind12:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 8(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded11
+
+loaded11:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -19189,20 +13345,46 @@ near8:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around14
 	VMOVDQU   Y2, (BX)
-	JMP       stored10
+	JMP       stored15
 
-around9:
+around14:
 	VMOVNTDQ Y2, (BX)
 
-stored10:
+stored15:
+	CMPB      272(CX), $0x00
+	JNE       kind17
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded16
+
+kind17:
 	VPMOVZXBW 16(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 24(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded16
+
+loaded16:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -19224,20 +13406,46 @@ stored10:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around19
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
+	JMP       stored20
 
-around11:
+around19:
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored20:
+	CMPB      272(CX), $0x00
+	JNE       kind22
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded21
+
+kind22:
 	VPMOVZXBW 32(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 40(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded21
+
+loaded21:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -19259,20 +13467,46 @@ stored12:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around24
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
+	JMP       stored25
 
-around13:
+around24:
 	VMOVNTDQ Y2, 64(BX)
 
-stored14:
+stored25:
+	CMPB      272(CX), $0x00
+	JNE       kind27
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       loaded26
+
+kind27:
 	VPMOVZXBW 48(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
 	VPMOVZXBW 56(DX), X3
 	VPSLLW    $0x08, X3, X3
 	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded26
+
+loaded26:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -19294,86 +13528,112 @@ stored14:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around29
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
+	JMP       stored30
 
-around15:
+around29:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored30:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some31:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done32
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near33
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near33:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand34:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBW    (DX), X2
-	VPSLLW       $0x08, X2, X2
+	CMPB         272(CX), $0x00
+	JNE          kind36
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
 	VCVTPH2PS    X2, Y2
-	VPMOVZXBW    8(DX), X3
-	VPSLLW       $0x08, X3, X3
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	JMP          loaded35
 
-around21:
+kind36:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       loaded35
+
+loaded35:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y1
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y1, Y0
+	VPSRLD    $0x10, Y2, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y0, (BX)
+	JMP       stored39
+
+around38:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored39:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -19381,9 +13641,9 @@ stored22:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some31
 
-done18:
+done32:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19408,33 +13668,59 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block41:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded44
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded45
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded45:
+	CMPB      272(CX), $0x00
+	JNE       kind47
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       loaded46
+
+kind47:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
 	VPMOVZXBW 8(DX), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded46
+
+loaded46:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -19456,22 +13742,22 @@ loaded28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around49
 	VMOVDQU   Y4, (BX)
-	JMP       stored30
+	JMP       stored50
 
-around29:
+around49:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored50:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block41
 
-blocks25:
+blocks42:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -19505,27 +13791,27 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near10:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -19533,16 +13819,16 @@ near8:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around11
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored10
+	JMP     stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -19550,16 +13836,16 @@ stored10:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around13
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored12
+	JMP     stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored12:
+stored14:
 	VMOVUPS 128(DX), Y2
 	VMOVUPS 160(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -19567,16 +13853,16 @@ stored12:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around13
+	JNE     around15
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored14
+	JMP     stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored14:
+stored16:
 	VMOVUPS 192(DX), Y2
 	VMOVUPS 224(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -19584,44 +13870,44 @@ stored14:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around17
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored16
+	JMP     stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored16:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VMOVUPS      (DX), Y2
@@ -19631,23 +13917,23 @@ strand20:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -19655,9 +13941,9 @@ stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19682,27 +13968,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -19710,24 +13996,24 @@ loaded28:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around29
+	JNE     around31
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored30
+	JMP     stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -19761,24 +14047,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -19786,31 +14072,31 @@ near8:
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around11
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored10
+	JMP     stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored10:
+stored12:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19835,27 +14121,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks15
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near14
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near14:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded16:
+loaded18:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -19863,24 +14149,24 @@ loaded16:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around17
+	JNE     around19
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored18
+	JMP     stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored18:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block14
 
-blocks13:
+blocks15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -19914,25 +14200,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19942,16 +14228,16 @@ near8:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored10:
+stored12:
 	VCVTPH2PS 32(DX), Y2
 	VCVTPH2PS 48(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19961,16 +14247,16 @@ stored10:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored12:
+stored14:
 	VCVTPH2PS 64(DX), Y2
 	VCVTPH2PS 80(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19980,16 +14266,16 @@ stored12:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored14:
+stored16:
 	VCVTPH2PS 96(DX), Y2
 	VCVTPH2PS 112(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19999,44 +14285,44 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VCVTPH2PS    (DX), Y2
@@ -20048,23 +14334,23 @@ strand20:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -20072,9 +14358,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -20099,27 +14385,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -20129,24 +14415,24 @@ loaded28:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -20180,25 +14466,25 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -20224,14 +14510,14 @@ near8:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y2, (BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y2, (BX)
 
-stored10:
+stored12:
 	VPMOVZXWD 32(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -20257,14 +14543,14 @@ stored10:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored14:
 	VPMOVZXWD 64(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -20290,14 +14576,14 @@ stored12:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y2, 64(BX)
 
-stored14:
+stored16:
 	VPMOVZXWD 96(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -20323,42 +14609,42 @@ stored14:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y2, 96(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 
-near19:
+near21:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -20386,21 +14672,21 @@ strand20:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -20408,9 +14694,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -20435,27 +14721,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded28:
+loaded30:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -20481,22 +14767,22 @@ loaded28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y4, (BX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y4, (BX)
 
-stored30:
+stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

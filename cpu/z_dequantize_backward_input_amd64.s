@@ -20,32 +20,96 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x02, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSS (R11), Z0
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPS   (DX), Z1
+	VMOVUPS   64(DX), Z2
+	VMOVUPS   128(DX), Z3
+	VMOVUPS   192(DX), Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z1, (BX)
+	VMOVDQU64 Z2, 64(BX)
+	VMOVDQU64 Z3, 128(BX)
+	VMOVDQU64 Z4, 192(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z1, (BX)
+	VMOVNTDQ Z2, 64(BX)
+	VMOVNTDQ Z3, 128(BX)
+	VMOVNTDQ Z4, 192(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      R8, R8
-	JLE        done6
+some13:
+	TESTQ      AX, AX
+	JLE        done14
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near15
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near15:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand16:
 	VBROADCASTSS (R10), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -56,106 +120,7 @@ strand8:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+64, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000010, R8
-	JMP          some5
-
-done6:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*4), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z0
-	MOVQ         104(CX), R8
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near13:
-	VMOVUPS   (DX), Z1
-	VMOVUPS   64(DX), Z2
-	VMOVUPS   128(DX), Z3
-	VMOVUPS   192(DX), Z4
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z1, (BX)
-	VMOVDQU64 Z2, 64(BX)
-	VMOVDQU64 Z3, 128(BX)
-	VMOVDQU64 Z4, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z1, (BX)
-	VMOVNTDQ Z2, 64(BX)
-	VMOVNTDQ Z3, 128(BX)
-	VMOVNTDQ Z4, 192(BX)
-
-stored15:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, R8
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-
-near18:
-	MOVQ 96(CX), R8
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z0
-	VMOVUPS.Z    (DX), K1, Z1
-	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         R8
-	JNE          strand19
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -163,9 +128,18 @@ strand19:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ R8, R8
+	JL    whole17
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -190,26 +164,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded22:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -219,38 +193,38 @@ loaded24:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around23
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored26
+	JMP       stored24
 
-around25:
+around23:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored26:
+stored24:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some27:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded27
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded29:
+loaded27:
 	VMOVUPS.Z (DX), K1, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, K1, (BX)
@@ -258,9 +232,9 @@ loaded29:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some27
+	JMP       some25
 
-done28:
+done26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -291,32 +265,96 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x03, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z0
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD   (DX), Z1
+	VMOVUPD   64(DX), Z2
+	VMOVUPD   128(DX), Z3
+	VMOVUPD   192(DX), Z4
+	VMULPD    Z0, Z1, Z1
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z1, (BX)
+	VMOVDQU64 Z2, 64(BX)
+	VMOVDQU64 Z3, 128(BX)
+	VMOVDQU64 Z4, 192(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z1, (BX)
+	VMOVNTDQ Z2, 64(BX)
+	VMOVNTDQ Z3, 128(BX)
+	VMOVNTDQ Z4, 192(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      R8, R8
-	JLE        done6
+some13:
+	TESTQ      AX, AX
+	JLE        done14
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near15
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near15:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand16:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -327,106 +365,7 @@ strand8:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+64, DX
-	ADDQ         $+64, BX
-	SUBQ         $0x00000008, R8
-	JMP          some5
-
-done6:
-	LEAQ (DX)(R8*8), DX
-	LEAQ (BX)(R8*8), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSD (R10), Z0
-	MOVQ         104(CX), R8
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near13:
-	VMOVUPD   (DX), Z1
-	VMOVUPD   64(DX), Z2
-	VMOVUPD   128(DX), Z3
-	VMOVUPD   192(DX), Z4
-	VMULPD    Z0, Z1, Z1
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z1, (BX)
-	VMOVDQU64 Z2, 64(BX)
-	VMOVDQU64 Z3, 128(BX)
-	VMOVDQU64 Z4, 192(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z1, (BX)
-	VMOVNTDQ Z2, 64(BX)
-	VMOVNTDQ Z3, 128(BX)
-	VMOVNTDQ Z4, 192(BX)
-
-stored15:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000020, R8
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-
-near18:
-	MOVQ 96(CX), R8
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSD (R9), Z0
-	VMOVUPD.Z    (DX), K1, Z1
-	VMULPD       Z0, Z1, Z0
-	VMOVUPD      Z0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000008, R9
-	DECQ         R8
-	JNE          strand19
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -434,9 +373,18 @@ strand19:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ R8, R8
+	JL    whole17
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -461,26 +409,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded24:
+loaded22:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -490,38 +438,38 @@ loaded24:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around23
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored26
+	JMP       stored24
 
-around25:
+around23:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored26:
+stored24:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some27:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded27
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded29:
+loaded27:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -529,9 +477,9 @@ loaded29:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some27
+	JMP       some25
 
-done28:
+done26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -562,76 +510,39 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z0
-	VCVTPH2PS.Z  (DX), K1, Z1
-	VMULPS       Z0, Z1, Z0
-	VCVTPS2PH    $0x00, Z0, Y0
-	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R10
-	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, R8
-	JMP          some5
-
-done6:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn9:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand12:
-	VBROADCASTSS (R10), Z0
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSS (R11), Z0
+	MOVQ         104(CX), R9
 
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near13:
+near10:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -645,52 +556,53 @@ near13:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around11
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored15
+	JMP       stored12
 
-around14:
+around11:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored15:
+stored12:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block10
+	SUBQ $0x00000040, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn9
+	JMP  turn6
 
-turns11:
-some16:
+turns8:
+some5:
+some13:
 	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
 
-near18:
-	MOVQ 96(CX), R8
-	MOVQ SI, R9
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand19:
-	VBROADCASTSS (R9), Z0
+strand16:
+	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
 	VCVTPS2PH    $0x00, Z0, Y0
@@ -699,9 +611,9 @@ strand19:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         R8
-	JNE          strand19
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -709,9 +621,18 @@ strand19:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ R8, R8
+	JL    whole17
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -736,24 +657,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded24:
+loaded22:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -767,38 +688,38 @@ loaded24:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around23
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored26
+	JMP       stored24
 
-around25:
+around23:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored26:
+stored24:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some27:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded27
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded29:
+loaded27:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -807,9 +728,9 @@ loaded29:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some27
+	JMP         some25
 
-done28:
+done26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -832,11 +753,11 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      (CX), DX
 	MOVQ      16(CX), BX
 	MOVQ      24(CX), SI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 all32_ffff0000<>+0(SB), Z4
+	VMOVDQU64 all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64 all32_10000<>+0(SB), Z1
+	VMOVDQU64 all32_7fff<>+0(SB), Z2
+	VMOVDQU64 all32_8000<>+0(SB), Z3
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z4
 	VMOVDQU64 odd16split<>+0(SB), Z5
 	VMOVDQU64 odd16<>+0(SB), Z6
 	MOVQ      88(CX), DI
@@ -847,41 +768,125 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSS (R11), Z6
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near10:
+	VMOVDQU32 (DX), Z8
+	VPSLLD    $0x10, Z8, Z7
+	VPANDD    Z0, Z8, Z8
+	VMOVDQU32 64(DX), Z10
+	VPSLLD    $0x10, Z10, Z9
+	VPANDD    Z0, Z10, Z10
+	VMULPS    Z6, Z7, Z7
+	VMULPS    Z6, Z8, Z8
+	VMULPS    Z6, Z9, Z9
+	VMULPS    Z6, Z10, Z10
+	VPTESTMD  Z1, Z7, K1
+	VPADDD    Z2, Z7, Z11
+	VPADDD    Z3, Z7, K1, Z11
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z12
+	VPADDD    Z3, Z8, K1, Z12
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z13
+	VPADDD    Z3, Z9, K1, Z13
+	VPTESTMD  Z1, Z10, K1
+	VPADDD    Z2, Z10, Z14
+	VPADDD    Z3, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z4, K1, Z11
+	VMOVDQU32 Z4, K2, Z12
+	VMOVDQU32 Z4, K3, Z13
+	VMOVDQU32 Z4, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z5, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z5, Z8
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z7, (BX)
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z8, 64(BX)
+
+stored12:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      R8, R8
-	JLE        done6
+some13:
+	TESTQ      AX, AX
+	JLE        done14
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near15
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near15:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand16:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z6, Z7, Z6
-	VPTESTMD     Z0, Z6, K2
-	VPADDD       Z1, Z6, Z7
-	VPADDD       Z2, Z6, K2, Z7
+	VPTESTMD     Z1, Z6, K2
+	VPADDD       Z2, Z6, Z7
+	VPADDD       Z3, Z6, K2, Z7
 	VCMPPS       $0x03, Z6, Z6, K2
-	VMOVDQU32    Z3, K2, Z7
+	VMOVDQU32    Z4, K2, Z7
 	VPSRLD       $0x10, Z7, Z6
 	VPMOVDW      Z6, Y6
 	VMOVDQU16    Y6, K1, (BX)
@@ -891,134 +896,7 @@ strand8:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand8
-	SUBQ         144(CX), DX
-	SUBQ         208(CX), BX
-	SUBQ         128(CX), DX
-	SUBQ         192(CX), BX
-	ADDQ         $+32, DX
-	ADDQ         $+32, BX
-	SUBQ         $0x00000010, R8
-	JMP          some5
-
-done6:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-
-aligned4:
-turn9:
-	CMPQ AX, 104(CX)
-	JLT  turns11
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand12:
-	VBROADCASTSS (R10), Z6
-	MOVQ         104(CX), R8
-
-block10:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near13
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near13:
-	VMOVDQU32 (DX), Z8
-	VPSLLD    $0x10, Z8, Z7
-	VPANDD    Z4, Z8, Z8
-	VMOVDQU32 64(DX), Z10
-	VPSLLD    $0x10, Z10, Z9
-	VPANDD    Z4, Z10, Z10
-	VMULPS    Z6, Z7, Z7
-	VMULPS    Z6, Z8, Z8
-	VMULPS    Z6, Z9, Z9
-	VMULPS    Z6, Z10, Z10
-	VPTESTMD  Z0, Z7, K1
-	VPADDD    Z1, Z7, Z11
-	VPADDD    Z2, Z7, K1, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VCMPPS    $0x03, Z7, Z7, K1
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VCMPPS    $0x03, Z10, Z10, K4
-	VMOVDQU32 Z3, K1, Z11
-	VMOVDQU32 Z3, K2, Z12
-	VMOVDQU32 Z3, K3, Z13
-	VMOVDQU32 Z3, K4, Z14
-	VMOVDQA64 Z11, Z7
-	VPERMT2W  Z12, Z5, Z7
-	VMOVDQA64 Z13, Z8
-	VPERMT2W  Z14, Z5, Z8
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z7, (BX)
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z8, 64(BX)
-
-stored15:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block10
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand12
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn9
-
-turns11:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-
-near18:
-	MOVQ 96(CX), R8
-	MOVQ SI, R9
-
-strand19:
-	VBROADCASTSS (R9), Z6
-	VPMOVZXWD.Z  (DX), K1, Z7
-	VPSLLD       $0x10, Z7, Z7
-	VMULPS       Z6, Z7, Z6
-	VPTESTMD     Z0, Z6, K2
-	VPADDD       Z1, Z6, Z7
-	VPADDD       Z2, Z6, K2, Z7
-	VCMPPS       $0x03, Z6, Z6, K2
-	VMOVDQU32    Z3, K2, Z7
-	VPSRLD       $0x10, Z7, Z6
-	VPMOVDW      Z6, Y6
-	VMOVDQU16    Y6, K1, (BX)
-	ADDQ         128(CX), DX
-	ADDQ         192(CX), BX
-	ADDQ         136(CX), DX
-	ADDQ         200(CX), BX
-	ADDQ         $0x00000004, R9
-	DECQ         R8
-	JNE          strand19
+	JNE          strand16
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1026,9 +904,18 @@ strand19:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some16
+	JMP          some13
 
-done17:
+done14:
+	TESTQ R8, R8
+	JL    whole17
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1044,7 +931,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
@@ -1053,24 +940,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block21:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near23
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near23:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS (SI), Z4
+	JEQ     loaded22
+	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded24:
+loaded22:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1079,71 +966,71 @@ loaded24:
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VMULPS    Z4, Z9, Z9
+	VMULPS    Z0, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	VMULPS    Z7, Z11, Z11
 	VMULPS    Z8, Z12, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VPTESTMD  Z0, Z11, K1
-	VPADDD    Z1, Z11, Z15
-	VPADDD    Z2, Z11, K1, Z15
-	VPTESTMD  Z0, Z12, K1
-	VPADDD    Z1, Z12, Z16
-	VPADDD    Z2, Z12, K1, Z16
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z13
+	VPADDD    Z3, Z9, K1, Z13
+	VPTESTMD  Z1, Z10, K1
+	VPADDD    Z2, Z10, Z14
+	VPADDD    Z3, Z10, K1, Z14
+	VPTESTMD  Z1, Z11, K1
+	VPADDD    Z2, Z11, Z15
+	VPADDD    Z3, Z11, K1, Z15
+	VPTESTMD  Z1, Z12, K1
+	VPADDD    Z2, Z12, Z16
+	VPADDD    Z3, Z12, K1, Z16
 	VCMPPS    $0x03, Z9, Z9, K1
 	VCMPPS    $0x03, Z10, Z10, K2
 	VCMPPS    $0x03, Z11, Z11, K3
 	VCMPPS    $0x03, Z12, Z12, K4
-	VMOVDQU32 Z3, K1, Z13
-	VMOVDQU32 Z3, K2, Z14
-	VMOVDQU32 Z3, K3, Z15
-	VMOVDQU32 Z3, K4, Z16
+	VMOVDQU32 Z4, K1, Z13
+	VMOVDQU32 Z4, K2, Z14
+	VMOVDQU32 Z4, K3, Z15
+	VMOVDQU32 Z4, K4, Z16
 	VMOVDQA64 Z13, Z9
 	VPERMT2W  Z14, Z6, Z9
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around23
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored26
+	JMP       stored24
 
-around25:
+around23:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored26:
+stored24:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block19
 
-blocks22:
-some27:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
-	VMOVUPS.Z (SI), K1, Z4
+	JEQ       loaded27
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded29:
+loaded27:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
-	VMULPS      Z4, Z9, Z9
-	VPTESTMD    Z0, Z9, K2
-	VPADDD      Z1, Z9, Z10
-	VPADDD      Z2, Z9, K2, Z10
+	VMULPS      Z0, Z9, Z9
+	VPTESTMD    Z1, Z9, K2
+	VPADDD      Z2, Z9, Z10
+	VPADDD      Z3, Z9, K2, Z10
 	VCMPPS      $0x03, Z9, Z9, K2
-	VMOVDQU32   Z3, K2, Z10
+	VMOVDQU32   Z4, K2, Z10
 	VPSRLD      $0x10, Z10, Z9
 	VPMOVDW     Z9, Y9
 	VMOVDQU16   Y9, K1, (BX)
@@ -1151,9 +1038,9 @@ loaded29:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some27
+	JMP         some25
 
-done28:
+done26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1167,6 +1054,24 @@ done28:
 last:
 	VZEROUPPER
 	RET
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -1239,24 +1144,6 @@ DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA odd16split<>+0(SB)/2, $0x0001
 DATA odd16split<>+2(SB)/2, $0x0021
@@ -1343,137 +1230,137 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near10:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around11
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored10
+	JMP     stored12
 
-around9:
+around11:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored10:
+stored12:
 	VMOVUPS 64(DX), Y1
 	VMOVUPS 96(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around13
 	VMOVDQU Y1, 64(BX)
 	VMOVDQU Y2, 96(BX)
-	JMP     stored12
+	JMP     stored14
 
-around11:
+around13:
 	VMOVNTDQ Y1, 64(BX)
 	VMOVNTDQ Y2, 96(BX)
 
-stored12:
+stored14:
 	VMOVUPS 128(DX), Y1
 	VMOVUPS 160(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around13
+	JNE     around15
 	VMOVDQU Y1, 128(BX)
 	VMOVDQU Y2, 160(BX)
-	JMP     stored14
+	JMP     stored16
 
-around13:
+around15:
 	VMOVNTDQ Y1, 128(BX)
 	VMOVNTDQ Y2, 160(BX)
 
-stored14:
+stored16:
 	VMOVUPS 192(DX), Y1
 	VMOVUPS 224(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around17
 	VMOVDQU Y1, 192(BX)
 	VMOVDQU Y2, 224(BX)
-	JMP     stored16
+	JMP     stored18
 
-around15:
+around17:
 	VMOVNTDQ Y1, 192(BX)
 	VMOVNTDQ Y2, 224(BX)
 
-stored16:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VMOVUPS      (DX), Y1
 	VMOVUPS      32(DX), Y2
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y1, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ R8
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1481,9 +1368,9 @@ stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1506,43 +1393,43 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around28
+	JNE     around30
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored29
+	JMP     stored31
 
-around28:
+around30:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored29:
+stored31:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1574,53 +1461,53 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y0
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
 	VMULPD  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around9
+	JNE     around11
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored10
+	JMP     stored12
 
-around9:
+around11:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored10:
+stored12:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1643,43 +1530,43 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block12:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks13
+	JLT        blocks15
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near14
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 
-near14:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded15:
+loaded17:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around16
+	JNE     around18
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored17
+	JMP     stored19
 
-around16:
+around18:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored17:
+stored19:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, AX
-	JMP  block12
+	JMP  block14
 
-blocks13:
+blocks15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1711,24 +1598,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1736,16 +1623,16 @@ near8:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   X1, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored10:
+stored12:
 	VCVTPH2PS 32(DX), Y1
 	VCVTPH2PS 48(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1753,16 +1640,16 @@ stored10:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X1, 32(BX)
 	VMOVDQU   X2, 48(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X1, 32(BX)
 	VMOVNTDQ X2, 48(BX)
 
-stored12:
+stored14:
 	VCVTPH2PS 64(DX), Y1
 	VCVTPH2PS 80(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1770,16 +1657,16 @@ stored12:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   X1, 64(BX)
 	VMOVDQU   X2, 80(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ X1, 64(BX)
 	VMOVNTDQ X2, 80(BX)
 
-stored14:
+stored16:
 	VCVTPH2PS 96(DX), Y1
 	VCVTPH2PS 112(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1787,44 +1674,44 @@ stored14:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   X1, 96(BX)
 	VMOVDQU   X2, 112(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ X1, 96(BX)
 	VMOVNTDQ X2, 112(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VCVTPH2PS    (DX), Y1
 	VCVTPH2PS    16(DX), Y2
@@ -1833,23 +1720,23 @@ strand20:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ R8
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1857,9 +1744,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1882,21 +1769,21 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -1904,23 +1791,23 @@ loaded27:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around30
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored29
+	JMP       stored31
 
-around28:
+around30:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored29:
+stored31:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1952,24 +1839,24 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 16(DX), Y2
@@ -1993,14 +1880,14 @@ near8:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around11
 	VMOVDQU   Y1, (BX)
-	JMP       stored10
+	JMP       stored12
 
-around9:
+around11:
 	VMOVNTDQ Y1, (BX)
 
-stored10:
+stored12:
 	VPMOVZXWD 32(DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 48(DX), Y2
@@ -2024,14 +1911,14 @@ stored10:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   Y1, 32(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y1, 32(BX)
 
-stored12:
+stored14:
 	VPMOVZXWD 64(DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 80(DX), Y2
@@ -2055,14 +1942,14 @@ stored12:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around15
 	VMOVDQU   Y1, 64(BX)
-	JMP       stored14
+	JMP       stored16
 
-around13:
+around15:
 	VMOVNTDQ Y1, 64(BX)
 
-stored14:
+stored16:
 	VPMOVZXWD 96(DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 112(DX), Y2
@@ -2086,42 +1973,42 @@ stored14:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around17
 	VMOVDQU   Y1, 96(BX)
-	JMP       stored16
+	JMP       stored18
 
-around15:
+around17:
 	VMOVNTDQ Y1, 96(BX)
 
-stored16:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ SI, R9
 
-strand20:
+strand22:
 	VBROADCASTSS (R9), Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -2146,21 +2033,21 @@ strand20:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around21
+	JNE          around23
 	VMOVDQU      Y0, (BX)
-	JMP          stored22
+	JMP          stored24
 
-around21:
+around23:
 	VMOVNTDQ Y0, (BX)
 
-stored22:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ R8
-	JNE  strand20
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2168,9 +2055,9 @@ stored22:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some17
+	JMP  some19
 
-done18:
+done20:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2193,21 +2080,21 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block24:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks25
+	JLT        blocks27
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near26
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near26:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded27:
+loaded29:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2231,21 +2118,21 @@ loaded27:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around30
 	VMOVDQU   Y2, (BX)
-	JMP       stored29
+	JMP       stored31
 
-around28:
+around30:
 	VMOVNTDQ Y2, (BX)
 
-stored29:
+stored31:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block24
+	JMP  block26
 
-blocks25:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

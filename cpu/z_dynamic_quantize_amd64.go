@@ -5,112 +5,56 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var dynamicQuantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F32S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F32U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F32S16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F32U16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F16S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F16U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F16S16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512F16U16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512BF16S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512BF16U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512BF16S16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, true, dynamicQuantizeAVX512BF16U16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
 }
 
-// dynamicQuantizeAVX512F32S8 is, for i from 0 to n-1:
+// dynamicQuantizeAVX512F32I8 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F32S8(n int, f *frame)
+func dynamicQuantizeAVX512F32I8(n int, f *frame)
 
-// dynamicQuantizeAVX512F32U8 is, for i from 0 to n-1:
+// dynamicQuantizeAVX512F16I8 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F32U8(n int, f *frame)
+func dynamicQuantizeAVX512F16I8(n int, f *frame)
 
-// dynamicQuantizeAVX512F32S16 is, for i from 0 to n-1:
+// dynamicQuantizeAVX512BF16I8 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F32S16(n int, f *frame)
+func dynamicQuantizeAVX512BF16I8(n int, f *frame)
 
-// dynamicQuantizeAVX512F32U16 is, for i from 0 to n-1:
+// dynamicQuantizeAVX512F32I16 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F32U16(n int, f *frame)
+func dynamicQuantizeAVX512F32I16(n int, f *frame)
 
-// dynamicQuantizeAVX512F16S8 is, for i from 0 to n-1:
+// dynamicQuantizeAVX512H16I16 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F16S8(n int, f *frame)
-
-// dynamicQuantizeAVX512F16U8 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512F16U8(n int, f *frame)
-
-// dynamicQuantizeAVX512F16S16 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512F16S16(n int, f *frame)
-
-// dynamicQuantizeAVX512F16U16 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512F16U16(n int, f *frame)
-
-// dynamicQuantizeAVX512BF16S8 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512BF16S8(n int, f *frame)
-
-// dynamicQuantizeAVX512BF16U8 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512BF16U8(n int, f *frame)
-
-// dynamicQuantizeAVX512BF16S16 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512BF16S16(n int, f *frame)
-
-// dynamicQuantizeAVX512BF16U16 is, for i from 0 to n-1:
-//
-//	of each run: scale and zero chosen from the extremes of x
-//	then as Quantize
-//
-//go:noescape
-func dynamicQuantizeAVX512BF16U16(n int, f *frame)
+func dynamicQuantizeAVX512H16I16(n int, f *frame)

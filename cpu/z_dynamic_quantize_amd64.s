@@ -4,53 +4,52 @@
 
 #include "textflag.h"
 
-// func dynamicQuantizeAVX512F32S8(n int, f *frame)
+// func dynamicQuantizeAVX512F32I8(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F32S8(SB), NOSPLIT, $0-16
+TEXT ·dynamicQuantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
+	VMOVDQU64    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
 	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
+	VBROADCASTSS 56(CX), Z2
+	VBROADCASTSS 64(CX), Z3
 
 step2:
 	MOVQ   DX, 232(CX)
 	MOVQ   BX, 248(CX)
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
 	VPXORD Z5, Z5, Z5
 	VPXORD Z9, Z9, Z9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z10, Z10, Z10
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
 	MOVQ   AX, R8
 
 look4:
 	CMPQ    R8, $0x00000040
 	JLT     looked5
-	VMOVUPS (DX), Z13
-	VMOVUPS 64(DX), Z14
-	VMOVUPS 128(DX), Z15
-	VMOVUPS 192(DX), Z16
+	VMOVUPS (DX), Z12
+	VMOVUPS 64(DX), Z13
+	VMOVUPS 128(DX), Z14
+	VMOVUPS 192(DX), Z15
+	VPMAXUD Z12, Z4, Z4
+	VPMAXSD Z12, Z8, Z8
 	VPMAXUD Z13, Z5, Z5
 	VPMAXSD Z13, Z9, Z9
 	VPMAXUD Z14, Z6, Z6
 	VPMAXSD Z14, Z10, Z10
 	VPMAXUD Z15, Z7, Z7
 	VPMAXSD Z15, Z11, Z11
-	VPMAXUD Z16, Z8, Z8
-	VPMAXSD Z16, Z12, Z12
 	ADDQ    $+256, DX
 	SUBQ    $0x00000040, R8
 	JMP     look4
@@ -62,416 +61,367 @@ some6:
 	MOVQ      $-1, R9
 	BZHIQ     R8, R9, R9
 	KMOVW     R9, K1
-	VMOVUPS.Z (DX), K1, Z13
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
+	VMOVUPS.Z (DX), K1, Z12
+	VPMAXUD   Z12, Z4, Z4
+	VPMAXSD   Z12, Z8, Z8
 	ADDQ      $+64, DX
 	SUBQ      $0x00000010, R8
 	JMP       some6
 
 done7:
 	MOVQ          232(CX), DX
+	VPMAXUD       Z6, Z4, Z4
 	VPMAXUD       Z7, Z5, Z5
-	VPMAXUD       Z8, Z6, Z6
-	VPMAXUD       Z6, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y13
-	VPMAXUD       Y13, Y5, Y13
-	VEXTRACTI32X4 $0x01, Y13, X14
-	VPMAXUD       X14, X13, X14
-	VPSHUFD       $0x4e, X14, X13
-	VPMAXUD       X13, X14, X14
-	VPSHUFD       $0xb1, X14, X13
-	VPMAXUD       X13, X14, X14
+	VPMAXUD       Z5, Z4, Z4
+	VEXTRACTI64X4 $0x01, Z4, Y12
+	VPMAXUD       Y12, Y4, Y12
+	VEXTRACTI32X4 $0x01, Y12, X13
+	VPMAXUD       X13, X12, X13
+	VPSHUFD       $0x4e, X13, X12
+	VPMAXUD       X12, X13, X13
+	VPSHUFD       $0xb1, X13, X12
+	VPMAXUD       X12, X13, X13
+	VPMAXSD       Z10, Z8, Z8
 	VPMAXSD       Z11, Z9, Z9
-	VPMAXSD       Z12, Z10, Z10
-	VPMAXSD       Z10, Z9, Z9
-	VEXTRACTI64X4 $0x01, Z9, Y13
-	VPMAXSD       Y13, Y9, Y13
-	VEXTRACTI32X4 $0x01, Y13, X15
-	VPMAXSD       X15, X13, X15
-	VPSHUFD       $0x4e, X15, X13
-	VPMAXSD       X13, X15, X15
-	VPSHUFD       $0xb1, X15, X13
-	VPMAXSD       X13, X15, X15
-	VXORPS        X13, X13, X13
-	VUCOMISS      X15, X14
+	VPMAXSD       Z9, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y12
+	VPMAXSD       Y12, Y8, Y12
+	VEXTRACTI32X4 $0x01, Y12, X14
+	VPMAXSD       X14, X12, X14
+	VPSHUFD       $0x4e, X14, X12
+	VPMAXSD       X12, X14, X14
+	VPSHUFD       $0xb1, X14, X12
+	VPMAXSD       X12, X14, X14
+	VXORPS        X12, X12, X12
+	VUCOMISS      X14, X13
 	JPC           after8
-	VADDSS        X14, X15, X15
-	VMOVAPS       X15, X14
+	VADDSS        X13, X14, X14
+	VMOVAPS       X14, X13
 
 after8:
-	VUCOMISS X13, X14
+	VUCOMISS X12, X13
 	JCS      after9
-	VMOVAPS  X13, X14
+	VMOVAPS  X12, X13
 
 after9:
-	VMOVSS 64(CX), X16
+	VMOVSS 64(CX), X15
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
-	VSUBSS 56(CX), X16, X16
-	VSUBSS X14, X15, X17
+	VSUBSS 56(CX), X15, X15
+	VSUBSS X13, X14, X16
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X14, X13, X17
-	VMAXSS X17, X15, X17
+	VSUBSS X13, X12, X16
+	VMAXSS X16, X14, X16
 
 divide11:
-	VDIVSS   X16, X17, X17
-	VUCOMISS X13, X17
+	VDIVSS   X15, X16, X16
+	VUCOMISS X12, X16
 	JNE      after13
 	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X17
+	VMOVSS   all32_3f800000<>+0(SB), X16
 
 after14:
 after13:
-	VMOVAPS  X13, X15
+	VMOVAPS  X12, X14
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X17, X14, X14
-	VMOVSS   56(CX), X15
-	VSUBSS   X14, X15, X15
-	VUCOMISS X15, X15
+	VDIVSS   X16, X13, X13
+	VMOVSS   56(CX), X14
+	VSUBSS   X13, X14, X14
+	VUCOMISS X14, X14
 	JPC      after15
-	VMOVAPS  X13, X15
+	VMOVAPS  X12, X14
 
 after15:
-	VRNDSCALESS $0x08, X15, X15, X15
-	VMINSS      64(CX), X15, X15
-	VMAXSS      56(CX), X15, X15
-	VADDSS      X13, X15, X15
+	VRNDSCALESS $0x08, X14, X14, X14
+	VMINSS      64(CX), X14, X14
+	VMAXSS      56(CX), X14, X14
+	VADDSS      X12, X14, X14
 
 chosen12:
-	VMOVSS       X17, (DI)
-	VMOVSS       X15, 1024(DI)
+	VMOVSS       X16, (DI)
+	VMOVSS       X14, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
-	VMOVD        X17, R8
+	VMOVD        X16, R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X13
-	VMOVSS       64(CX), X14
-	VMOVSS       all32_3f800000<>+0(SB), X16
-	VMOVUPS      X16, X18
-	VDIVPS       X17, X18, X16
-	VFNMADD231PS X17, X16, X18
-	VDIVPS       X17, X18, X18
-	VSUBPS       X15, X13, X13
-	VMULPS       X17, X13, X13
-	VSUBPS       X15, X14, X14
-	VMULPS       X17, X14, X14
-	VCVTPS2DQ    X15, X15
-	VPSLLD       $0x10, X15, X15
-	VPSRLD       $0x10, X15, X17
-	VPORD        X17, X15, X15
-	VMOVSS       X13, 2048(DI)
-	VMOVSS       X14, 2560(DI)
-	VMOVSS       X16, 3072(DI)
-	VMOVSS       X18, 3584(DI)
-	VMOVD        X15, 4096(DI)
+	VMOVSS       56(CX), X12
+	VMOVSS       64(CX), X13
+	VMOVSS       all32_3f800000<>+0(SB), X15
+	VMOVUPS      X15, X17
+	VDIVPS       X16, X17, X15
+	VFNMADD231PS X16, X15, X17
+	VDIVPS       X16, X17, X17
+	VSUBPS       X14, X12, X12
+	VMULPS       X16, X12, X12
+	VSUBPS       X14, X13, X13
+	VMULPS       X16, X13, X13
+	VCVTPS2DQ    X14, X14
+	VPSLLD       $0x18, X14, X14
+	VPSRLD       $0x08, X14, X16
+	VPORD        X16, X14, X14
+	VPSRLD       $0x10, X14, X16
+	VPORD        X16, X14, X14
+	VMOVSS       X12, 2048(DI)
+	VMOVSS       X13, 2560(DI)
+	VMOVSS       X15, 3072(DI)
+	VMOVSS       X17, 3584(DI)
+	VMOVD        X14, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide19
+
+turn20:
+	CMPQ AX, 104(CX)
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand23:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z12
+	VBROADCASTSS 2048(R11), Z12
+	VBROADCASTSS 2560(R11), Z13
+	VBROADCASTSS 3072(R11), Z14
+	VBROADCASTSS 3584(R11), Z15
+	VPBROADCASTD 4096(R11), Z16
+	MOVQ         104(CX), R9
+
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near24:
+	VMOVUPS     (DX), Z17
+	VMOVUPS     64(DX), Z18
+	VMOVUPS     128(DX), Z19
+	VMOVUPS     192(DX), Z20
+	VMINPS      Z17, Z13, Z17
+	VMAXPS      Z17, Z12, Z17
+	VMULPS      Z15, Z17, Z21
+	VFMADD231PS Z14, Z17, Z21
+	VMINPS      Z18, Z13, Z18
+	VMAXPS      Z18, Z12, Z18
+	VMULPS      Z15, Z18, Z17
+	VFMADD231PS Z14, Z18, Z17
+	VMINPS      Z19, Z13, Z19
+	VMAXPS      Z19, Z12, Z19
+	VMULPS      Z15, Z19, Z18
+	VFMADD231PS Z14, Z19, Z18
+	VMINPS      Z20, Z13, Z20
+	VMAXPS      Z20, Z12, Z20
+	VMULPS      Z15, Z20, Z19
+	VFMADD231PS Z14, Z20, Z19
+	VCVTPS2DQ   Z21, Z20
+	VCVTPS2DQ   Z17, Z17
+	VCVTPS2DQ   Z18, Z18
+	VCVTPS2DQ   Z19, Z19
+	VPACKSSDW   Z17, Z20, Z17
+	VPACKSSDW   Z19, Z18, Z18
+	VPANDD      Z0, Z17, Z17
+	VPANDD      Z0, Z18, Z18
+	VPACKUSWB   Z18, Z17, Z17
+	VPERMD      Z17, Z1, Z17
+	VPADDB      Z16, Z17, Z17
+	CMPB        76(CX), $0x00
+	JNE         around25
+	VMOVDQU64   Z17, (BX)
+	JMP         stored26
+
+around25:
+	VMOVNTDQ Z17, (BX)
+
+stored26:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block21
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn20
+
+turns22:
+divide19:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand30:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z13
+	MOVQ         104(CX), R9
+
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near31:
+	VMOVUPS (DX), Z14
+	VMOVUPS 64(DX), Z15
+	VMOVUPS 128(DX), Z16
+	VMOVUPS 192(DX), Z17
+	CMPB    75(CX), $0x00
+	JNE     reciprocal32
+	VDIVPS  Z12, Z14, Z14
+	VDIVPS  Z12, Z15, Z15
+	VDIVPS  Z12, Z16, Z16
+	VDIVPS  Z12, Z17, Z17
+	JMP     divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z16, Z16
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z17, Z17
+
+divided33:
+	VCMPPS        $0x07, Z14, Z14, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z14, K1, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z13, Z14, Z14
+	VADDPS        Z13, Z15, Z15
+	VADDPS        Z13, Z16, Z16
+	VADDPS        Z13, Z17, Z17
+	VMINPS        Z3, Z14, Z14
+	VMINPS        Z3, Z15, Z15
+	VMINPS        Z3, Z16, Z16
+	VMINPS        Z3, Z17, Z17
+	VMAXPS        Z2, Z14, Z14
+	VMAXPS        Z2, Z15, Z15
+	VMAXPS        Z2, Z16, Z16
+	VMAXPS        Z2, Z17, Z17
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKSSDW     Z15, Z14, Z14
+	VPACKSSDW     Z17, Z16, Z15
+	VPANDD        Z0, Z14, Z14
+	VPANDD        Z0, Z15, Z15
+	VPACKUSWB     Z15, Z14, Z14
+	VPERMD        Z14, Z1, Z14
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z14, (BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z14, (BX)
+
+stored35:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
 some18:
-	TESTQ      R8, R8
-	JLE        done19
+some36:
+	TESTQ      AX, AX
+	JLE        done37
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand21:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	VMOVUPS.Z    (DX), K1, Z15
+strand39:
+	VBROADCASTSS (R10), Z12
+	VBROADCASTSS 1024(R10), Z13
+	VMOVUPS.Z    (DX), K1, Z14
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided23
+	JNE          reciprocal40
+	VDIVPS       Z12, Z14, Z12
+	JMP          divided41
 
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
+reciprocal40:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z12, Z15, Z15
+	VMULPS  Z15, Z14, Z12
 
-divided23:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVSDB      Z13, K1, (BX)
+divided41:
+	VCMPPS        $0x07, Z12, Z12, K2
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VADDPS        Z13, Z12, Z12
+	VMINPS        Z3, Z12, Z12
+	VMAXPS        Z2, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPMOVDB       Z12, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*1), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z13
-	VBROADCASTSS 2048(R10), Z13
-	VBROADCASTSS 2560(R10), Z14
-	VBROADCASTSS 3072(R10), Z15
-	VBROADCASTSS 3584(R10), Z16
-	VPBROADCASTD 4096(R10), Z17
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near29:
-	VMOVUPS     (DX), Z18
-	VMOVUPS     64(DX), Z19
-	VMOVUPS     128(DX), Z20
-	VMOVUPS     192(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKSSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z18, (BX)
-	JMP         stored31
-
-around30:
-	VMOVNTDQ Z18, (BX)
-
-stored31:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near36:
-	VMOVUPS (DX), Z15
-	VMOVUPS 64(DX), Z16
-	VMOVUPS 128(DX), Z17
-	VMOVUPS 192(DX), Z18
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPS  Z13, Z15, Z15
-	VDIVPS  Z13, Z16, Z16
-	VDIVPS  Z13, Z17, Z17
-	VDIVPS  Z13, Z18, Z18
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z18, Z18
-
-divided38:
-	VCMPPS        $0x07, Z15, Z15, K1
-	VCMPPS        $0x07, Z16, Z16, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z15, K1, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K2, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z14, Z15, Z15
-	VADDPS        Z14, Z16, Z16
-	VADDPS        Z14, Z17, Z17
-	VADDPS        Z14, Z18, Z18
-	VMINPS        Z4, Z15, Z15
-	VMINPS        Z4, Z16, Z16
-	VMINPS        Z4, Z17, Z17
-	VMINPS        Z4, Z18, Z18
-	VMAXPS        Z3, Z15, Z15
-	VMAXPS        Z3, Z16, Z16
-	VMAXPS        Z3, Z17, Z17
-	VMAXPS        Z3, Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKSSDW     Z16, Z15, Z15
-	VPACKSSDW     Z18, Z17, Z16
-	VPACKSSWB     Z16, Z15, Z15
-	VPERMD        Z15, Z2, Z15
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z13
-	VBROADCASTSS 1024(R9), Z14
-	VMOVUPS.Z    (DX), K1, Z15
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
-
-divided46:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVSDB      Z13, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -479,9 +429,18 @@ divided46:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -499,49 +458,23 @@ steps3:
 one1:
 	RET
 
-DATA even16<>+0(SB)/2, $0x0000
-DATA even16<>+2(SB)/2, $0x0002
-DATA even16<>+4(SB)/2, $0x0004
-DATA even16<>+6(SB)/2, $0x0006
-DATA even16<>+8(SB)/2, $0x0008
-DATA even16<>+10(SB)/2, $0x000a
-DATA even16<>+12(SB)/2, $0x000c
-DATA even16<>+14(SB)/2, $0x000e
-DATA even16<>+16(SB)/2, $0x0010
-DATA even16<>+18(SB)/2, $0x0012
-DATA even16<>+20(SB)/2, $0x0014
-DATA even16<>+22(SB)/2, $0x0016
-DATA even16<>+24(SB)/2, $0x0018
-DATA even16<>+26(SB)/2, $0x001a
-DATA even16<>+28(SB)/2, $0x001c
-DATA even16<>+30(SB)/2, $0x001e
-DATA even16<>+32(SB)/2, $0x0020
-DATA even16<>+34(SB)/2, $0x0022
-DATA even16<>+36(SB)/2, $0x0024
-DATA even16<>+38(SB)/2, $0x0026
-DATA even16<>+40(SB)/2, $0x0028
-DATA even16<>+42(SB)/2, $0x002a
-DATA even16<>+44(SB)/2, $0x002c
-DATA even16<>+46(SB)/2, $0x002e
-DATA even16<>+48(SB)/2, $0x0030
-DATA even16<>+50(SB)/2, $0x0032
-DATA even16<>+52(SB)/2, $0x0034
-DATA even16<>+54(SB)/2, $0x0036
-DATA even16<>+56(SB)/2, $0x0038
-DATA even16<>+58(SB)/2, $0x003a
-DATA even16<>+60(SB)/2, $0x003c
-DATA even16<>+62(SB)/2, $0x003e
-GLOBL even16<>(SB), RODATA|NOPTR, $64
-
-DATA quarters64<>+0(SB)/8, $0x0000000000000000
-DATA quarters64<>+8(SB)/8, $0x0000000000000002
-DATA quarters64<>+16(SB)/8, $0x0000000000000004
-DATA quarters64<>+24(SB)/8, $0x0000000000000006
-DATA quarters64<>+32(SB)/8, $0x0000000000000001
-DATA quarters64<>+40(SB)/8, $0x0000000000000003
-DATA quarters64<>+48(SB)/8, $0x0000000000000005
-DATA quarters64<>+56(SB)/8, $0x0000000000000007
-GLOBL quarters64<>(SB), RODATA|NOPTR, $64
+DATA all32_ff00ff<>+0(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+4(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+8(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+12(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+16(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+20(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+24(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+28(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+32(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+36(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+40(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+44(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+48(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+52(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+56(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+60(SB)/4, $0x00ff00ff
+GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $64
 
 DATA transposed32<>+0(SB)/4, $0x00000000
 DATA transposed32<>+4(SB)/4, $0x00000004
@@ -579,2538 +512,52 @@ DATA all32_3f800000<>+56(SB)/4, $0x3f800000
 DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
-// func dynamicQuantizeAVX512F32U8(n int, f *frame)
+// func dynamicQuantizeAVX512F16I8(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F32U8(SB), NOSPLIT, $0-16
+TEXT ·dynamicQuantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
+	VMOVDQU64    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
 	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
+	VBROADCASTSS 56(CX), Z2
+	VBROADCASTSS 64(CX), Z3
 
 step2:
 	MOVQ   DX, 232(CX)
 	MOVQ   BX, 248(CX)
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
-	MOVQ   AX, R8
-
-look4:
-	CMPQ    R8, $0x00000040
-	JLT     looked5
-	VMOVUPS (DX), Z13
-	VMOVUPS 64(DX), Z14
-	VMOVUPS 128(DX), Z15
-	VMOVUPS 192(DX), Z16
-	VPMAXUD Z13, Z5, Z5
-	VPMAXSD Z13, Z9, Z9
-	VPMAXUD Z14, Z6, Z6
-	VPMAXSD Z14, Z10, Z10
-	VPMAXUD Z15, Z7, Z7
-	VPMAXSD Z15, Z11, Z11
-	VPMAXUD Z16, Z8, Z8
-	VPMAXSD Z16, Z12, Z12
-	ADDQ    $+256, DX
-	SUBQ    $0x00000040, R8
-	JMP     look4
-
-looked5:
-some6:
-	TESTQ     R8, R8
-	JLE       done7
-	MOVQ      $-1, R9
-	BZHIQ     R8, R9, R9
-	KMOVW     R9, K1
-	VMOVUPS.Z (DX), K1, Z13
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	ADDQ      $+64, DX
-	SUBQ      $0x00000010, R8
-	JMP       some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z7, Z5, Z5
-	VPMAXUD       Z8, Z6, Z6
-	VPMAXUD       Z6, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y13
-	VPMAXUD       Y13, Y5, Y13
-	VEXTRACTI32X4 $0x01, Y13, X14
-	VPMAXUD       X14, X13, X14
-	VPSHUFD       $0x4e, X14, X13
-	VPMAXUD       X13, X14, X14
-	VPSHUFD       $0xb1, X14, X13
-	VPMAXUD       X13, X14, X14
-	VPMAXSD       Z11, Z9, Z9
-	VPMAXSD       Z12, Z10, Z10
-	VPMAXSD       Z10, Z9, Z9
-	VEXTRACTI64X4 $0x01, Z9, Y13
-	VPMAXSD       Y13, Y9, Y13
-	VEXTRACTI32X4 $0x01, Y13, X15
-	VPMAXSD       X15, X13, X15
-	VPSHUFD       $0x4e, X15, X13
-	VPMAXSD       X13, X15, X15
-	VPSHUFD       $0xb1, X15, X13
-	VPMAXSD       X13, X15, X15
-	VXORPS        X13, X13, X13
-	VUCOMISS      X15, X14
-	JPC           after8
-	VADDSS        X14, X15, X15
-	VMOVAPS       X15, X14
-
-after8:
-	VUCOMISS X13, X14
-	JCS      after9
-	VMOVAPS  X13, X14
-
-after9:
-	VMOVSS 64(CX), X16
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X16, X16
-	VSUBSS X14, X15, X17
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X14, X13, X17
-	VMAXSS X17, X15, X17
-
-divide11:
-	VDIVSS   X16, X17, X17
-	VUCOMISS X13, X17
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X17
-
-after14:
-after13:
-	VMOVAPS  X13, X15
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X17, X14, X14
-	VMOVSS   56(CX), X15
-	VSUBSS   X14, X15, X15
-	VUCOMISS X15, X15
-	JPC      after15
-	VMOVAPS  X13, X15
-
-after15:
-	VRNDSCALESS $0x08, X15, X15, X15
-	VMINSS      64(CX), X15, X15
-	VMAXSS      56(CX), X15, X15
-	VADDSS      X13, X15, X15
-
-chosen12:
-	VMOVSS       X17, (DI)
-	VMOVSS       X15, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X17, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X13
-	VMOVSS       64(CX), X14
-	VMOVSS       all32_3f800000<>+0(SB), X16
-	VMOVUPS      X16, X18
-	VDIVPS       X17, X18, X16
-	VFNMADD231PS X17, X16, X18
-	VDIVPS       X17, X18, X18
-	VSUBPS       X15, X13, X13
-	VMULPS       X17, X13, X13
-	VSUBPS       X15, X14, X14
-	VMULPS       X17, X14, X14
-	VCVTPS2DQ    X15, X15
-	VPSLLD       $0x10, X15, X15
-	VPSRLD       $0x10, X15, X17
-	VPORD        X17, X15, X15
-	VMOVSS       X13, 2048(DI)
-	VMOVSS       X14, 2560(DI)
-	VMOVSS       X16, 3072(DI)
-	VMOVSS       X18, 3584(DI)
-	VMOVD        X15, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	VMOVUPS.Z    (DX), K1, Z15
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
-
-divided23:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVUSDB     Z13, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*1), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z13
-	VBROADCASTSS 2048(R10), Z13
-	VBROADCASTSS 2560(R10), Z14
-	VBROADCASTSS 3072(R10), Z15
-	VBROADCASTSS 3584(R10), Z16
-	VPBROADCASTD 4096(R10), Z17
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near29:
-	VMOVUPS     (DX), Z18
-	VMOVUPS     64(DX), Z19
-	VMOVUPS     128(DX), Z20
-	VMOVUPS     192(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKUSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z18, (BX)
-	JMP         stored31
-
-around30:
-	VMOVNTDQ Z18, (BX)
-
-stored31:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near36:
-	VMOVUPS (DX), Z15
-	VMOVUPS 64(DX), Z16
-	VMOVUPS 128(DX), Z17
-	VMOVUPS 192(DX), Z18
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPS  Z13, Z15, Z15
-	VDIVPS  Z13, Z16, Z16
-	VDIVPS  Z13, Z17, Z17
-	VDIVPS  Z13, Z18, Z18
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z18, Z18
-
-divided38:
-	VCMPPS        $0x07, Z15, Z15, K1
-	VCMPPS        $0x07, Z16, Z16, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z15, K1, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K2, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z14, Z15, Z15
-	VADDPS        Z14, Z16, Z16
-	VADDPS        Z14, Z17, Z17
-	VADDPS        Z14, Z18, Z18
-	VMINPS        Z4, Z15, Z15
-	VMINPS        Z4, Z16, Z16
-	VMINPS        Z4, Z17, Z17
-	VMINPS        Z4, Z18, Z18
-	VMAXPS        Z3, Z15, Z15
-	VMAXPS        Z3, Z16, Z16
-	VMAXPS        Z3, Z17, Z17
-	VMAXPS        Z3, Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKSSDW     Z16, Z15, Z15
-	VPACKSSDW     Z18, Z17, Z16
-	VPACKUSWB     Z16, Z15, Z15
-	VPERMD        Z15, Z2, Z15
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z13
-	VBROADCASTSS 1024(R9), Z14
-	VMOVUPS.Z    (DX), K1, Z15
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
-
-divided46:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVUSDB     Z13, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512F32S16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F32S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
 	VPXORD Z4, Z4, Z4
 	VPXORD Z8, Z8, Z8
 	VPXORD Z5, Z5, Z5
 	VPXORD Z9, Z9, Z9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ    R8, $0x00000040
-	JLT     looked5
-	VMOVUPS (DX), Z11
-	VMOVUPS 64(DX), Z12
-	VMOVUPS 128(DX), Z13
-	VMOVUPS 192(DX), Z14
-	VPMAXUD Z11, Z3, Z3
-	VPMAXSD Z11, Z7, Z7
-	VPMAXUD Z12, Z4, Z4
-	VPMAXSD Z12, Z8, Z8
-	VPMAXUD Z13, Z5, Z5
-	VPMAXSD Z13, Z9, Z9
-	VPMAXUD Z14, Z6, Z6
-	VPMAXSD Z14, Z10, Z10
-	ADDQ    $+256, DX
-	SUBQ    $0x00000040, R8
-	JMP     look4
-
-looked5:
-some6:
-	TESTQ     R8, R8
-	JLE       done7
-	MOVQ      $-1, R9
-	BZHIQ     R8, R9, R9
-	KMOVW     R9, K1
-	VMOVUPS.Z (DX), K1, Z11
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	ADDQ      $+64, DX
-	SUBQ      $0x00000010, R8
-	JMP       some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
-	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
-	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
-	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
-
-after8:
-	VUCOMISS X11, X12
-	JCS      after9
-	VMOVAPS  X11, X12
-
-after9:
-	VMOVSS 64(CX), X14
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
-
-divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
-
-after14:
-after13:
-	VMOVAPS  X11, X13
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
-	JPC      after15
-	VMOVAPS  X11, X13
-
-after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
-
-chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X15, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x10, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VMOVUPS.Z    (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*2), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near29:
-	VMOVUPS       (DX), Z15
-	VMOVUPS       64(DX), Z17
-	VMOVUPS       128(DX), Z18
-	VMOVUPS       192(DX), Z19
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z20
-	VFMADD231PS   Z13, Z15, Z20
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z15
-	VFMADD231PS   Z13, Z17, Z15
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VMINPS        Z19, Z12, Z19
-	VMAXPS        Z19, Z11, Z19
-	VMULPS        Z14, Z19, Z18
-	VFMADD231PS   Z13, Z19, Z18
-	VCMPPS        $0x07, Z20, Z20, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z16, Z19, Z19
-	VADDPS        Z16, Z15, Z15
-	VADDPS        Z16, Z17, Z17
-	VADDPS        Z16, Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKSSDW     Z15, Z19, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKSSDW     Z18, Z17, Z17
-	VPERMQ        Z17, Z0, Z17
-	CMPB          76(CX), $0x00
-	JNE           around30
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z17, 64(BX)
-	JMP           stored31
-
-around30:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z17, 64(BX)
-
-stored31:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near36:
-	VMOVUPS (DX), Z13
-	VMOVUPS 64(DX), Z14
-	VMOVUPS 128(DX), Z15
-	VMOVUPS 192(DX), Z16
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPS  Z11, Z13, Z13
-	VDIVPS  Z11, Z14, Z14
-	VDIVPS  Z11, Z15, Z15
-	VDIVPS  Z11, Z16, Z16
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided38:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z16, Z16
-	VMINPS        Z2, Z13, Z13
-	VMINPS        Z2, Z14, Z14
-	VMINPS        Z2, Z15, Z15
-	VMINPS        Z2, Z16, Z16
-	VMAXPS        Z1, Z13, Z13
-	VMAXPS        Z1, Z14, Z14
-	VMAXPS        Z1, Z15, Z15
-	VMAXPS        Z1, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPERMQ        Z13, Z0, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPERMQ        Z14, Z0, Z14
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
-	VMOVUPS.Z    (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided46:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512F32U16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F32U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ    R8, $0x00000040
-	JLT     looked5
-	VMOVUPS (DX), Z11
-	VMOVUPS 64(DX), Z12
-	VMOVUPS 128(DX), Z13
-	VMOVUPS 192(DX), Z14
-	VPMAXUD Z11, Z3, Z3
-	VPMAXSD Z11, Z7, Z7
-	VPMAXUD Z12, Z4, Z4
-	VPMAXSD Z12, Z8, Z8
-	VPMAXUD Z13, Z5, Z5
-	VPMAXSD Z13, Z9, Z9
-	VPMAXUD Z14, Z6, Z6
-	VPMAXSD Z14, Z10, Z10
-	ADDQ    $+256, DX
-	SUBQ    $0x00000040, R8
-	JMP     look4
-
-looked5:
-some6:
-	TESTQ     R8, R8
-	JLE       done7
-	MOVQ      $-1, R9
-	BZHIQ     R8, R9, R9
-	KMOVW     R9, K1
-	VMOVUPS.Z (DX), K1, Z11
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	ADDQ      $+64, DX
-	SUBQ      $0x00000010, R8
-	JMP       some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
-	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
-	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
-	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
-
-after8:
-	VUCOMISS X11, X12
-	JCS      after9
-	VMOVAPS  X11, X12
-
-after9:
-	VMOVSS 64(CX), X14
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
-
-divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
-
-after14:
-after13:
-	VMOVAPS  X11, X13
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
-	JPC      after15
-	VMOVAPS  X11, X13
-
-after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
-
-chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X15, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x10, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VMOVUPS.Z    (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*2), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near29:
-	VMOVUPS       (DX), Z15
-	VMOVUPS       64(DX), Z17
-	VMOVUPS       128(DX), Z18
-	VMOVUPS       192(DX), Z19
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z20
-	VFMADD231PS   Z13, Z15, Z20
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z15
-	VFMADD231PS   Z13, Z17, Z15
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VMINPS        Z19, Z12, Z19
-	VMAXPS        Z19, Z11, Z19
-	VMULPS        Z14, Z19, Z18
-	VFMADD231PS   Z13, Z19, Z18
-	VCMPPS        $0x07, Z20, Z20, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z16, Z19, Z19
-	VADDPS        Z16, Z15, Z15
-	VADDPS        Z16, Z17, Z17
-	VADDPS        Z16, Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKUSDW     Z15, Z19, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKUSDW     Z18, Z17, Z17
-	VPERMQ        Z17, Z0, Z17
-	CMPB          76(CX), $0x00
-	JNE           around30
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z17, 64(BX)
-	JMP           stored31
-
-around30:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z17, 64(BX)
-
-stored31:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near36:
-	VMOVUPS (DX), Z13
-	VMOVUPS 64(DX), Z14
-	VMOVUPS 128(DX), Z15
-	VMOVUPS 192(DX), Z16
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPS  Z11, Z13, Z13
-	VDIVPS  Z11, Z14, Z14
-	VDIVPS  Z11, Z15, Z15
-	VDIVPS  Z11, Z16, Z16
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided38:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z16, Z16
-	VMINPS        Z2, Z13, Z13
-	VMINPS        Z2, Z14, Z14
-	VMINPS        Z2, Z15, Z15
-	VMINPS        Z2, Z16, Z16
-	VMAXPS        Z1, Z13, Z13
-	VMAXPS        Z1, Z14, Z14
-	VMAXPS        Z1, Z15, Z15
-	VMAXPS        Z1, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKUSDW     Z14, Z13, Z13
-	VPERMQ        Z13, Z0, Z13
-	VPACKUSDW     Z16, Z15, Z14
-	VPERMQ        Z14, Z0, Z14
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
-	VMOVUPS.Z    (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided46:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512F16S8(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F16S8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
 	MOVQ   AX, R8
 
 look4:
 	CMPQ      R8, $0x00000040
 	JLT       looked5
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	VPMAXUD   Z15, Z7, Z7
-	VPMAXSD   Z15, Z11, Z11
-	VPMAXUD   Z16, Z8, Z8
-	VPMAXSD   Z16, Z12, Z12
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
-
-looked5:
-some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VCVTPH2PS.Z (DX), K1, Z13
-	VPMAXUD     Z13, Z5, Z5
-	VPMAXSD     Z13, Z9, Z9
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z7, Z5, Z5
-	VPMAXUD       Z8, Z6, Z6
-	VPMAXUD       Z6, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y13
-	VPMAXUD       Y13, Y5, Y13
-	VEXTRACTI32X4 $0x01, Y13, X14
-	VPMAXUD       X14, X13, X14
-	VPSHUFD       $0x4e, X14, X13
-	VPMAXUD       X13, X14, X14
-	VPSHUFD       $0xb1, X14, X13
-	VPMAXUD       X13, X14, X14
-	VPMAXSD       Z11, Z9, Z9
-	VPMAXSD       Z12, Z10, Z10
-	VPMAXSD       Z10, Z9, Z9
-	VEXTRACTI64X4 $0x01, Z9, Y13
-	VPMAXSD       Y13, Y9, Y13
-	VEXTRACTI32X4 $0x01, Y13, X15
-	VPMAXSD       X15, X13, X15
-	VPSHUFD       $0x4e, X15, X13
-	VPMAXSD       X13, X15, X15
-	VPSHUFD       $0xb1, X15, X13
-	VPMAXSD       X13, X15, X15
-	VXORPS        X13, X13, X13
-	VUCOMISS      X15, X14
-	JPC           after8
-	VADDSS        X14, X15, X15
-	VMOVAPS       X15, X14
-
-after8:
-	VUCOMISS X13, X14
-	JCS      after9
-	VMOVAPS  X13, X14
-
-after9:
-	VMOVSS 64(CX), X16
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X16, X16
-	VSUBSS X14, X15, X17
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X14, X13, X17
-	VMAXSS X17, X15, X17
-
-divide11:
-	VDIVSS   X16, X17, X17
-	VUCOMISS X13, X17
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X17
-
-after14:
-after13:
-	VMOVAPS  X13, X15
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X17, X14, X14
-	VMOVSS   56(CX), X15
-	VSUBSS   X14, X15, X15
-	VUCOMISS X15, X15
-	JPC      after15
-	VMOVAPS  X13, X15
-
-after15:
-	VRNDSCALESS $0x08, X15, X15, X15
-	VMINSS      64(CX), X15, X15
-	VMAXSS      56(CX), X15, X15
-	VADDSS      X13, X15, X15
-
-chosen12:
-	VMOVSS       X17, (DI)
-	VMOVSS       X15, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X17, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X13
-	VMOVSS       64(CX), X14
-	VMOVSS       all32_3f800000<>+0(SB), X16
-	VMOVUPS      X16, X18
-	VDIVPS       X17, X18, X16
-	VFNMADD231PS X17, X16, X18
-	VDIVPS       X17, X18, X18
-	VSUBPS       X15, X13, X13
-	VMULPS       X17, X13, X13
-	VSUBPS       X15, X14, X14
-	VMULPS       X17, X14, X14
-	VCVTPS2DQ    X15, X15
-	VPSLLD       $0x10, X15, X15
-	VPSRLD       $0x10, X15, X17
-	VPORD        X17, X15, X15
-	VMOVSS       X13, 2048(DI)
-	VMOVSS       X14, 2560(DI)
-	VMOVSS       X16, 3072(DI)
-	VMOVSS       X18, 3584(DI)
-	VMOVD        X15, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	VCVTPH2PS.Z  (DX), K1, Z15
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
-
-divided23:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVSDB      Z13, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*1), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z13
-	VBROADCASTSS 2048(R10), Z13
-	VBROADCASTSS 2560(R10), Z14
-	VBROADCASTSS 3072(R10), Z15
-	VBROADCASTSS 3584(R10), Z16
-	VPBROADCASTD 4096(R10), Z17
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near29:
-	VCVTPH2PS   (DX), Z18
-	VCVTPH2PS   32(DX), Z19
-	VCVTPH2PS   64(DX), Z20
-	VCVTPH2PS   96(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKSSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z18, (BX)
-	JMP         stored31
-
-around30:
-	VMOVNTDQ Z18, (BX)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near36:
-	VCVTPH2PS (DX), Z15
-	VCVTPH2PS 32(DX), Z16
-	VCVTPH2PS 64(DX), Z17
-	VCVTPH2PS 96(DX), Z18
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z13, Z15, Z15
-	VDIVPS    Z13, Z16, Z16
-	VDIVPS    Z13, Z17, Z17
-	VDIVPS    Z13, Z18, Z18
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z18, Z18
-
-divided38:
-	VCMPPS        $0x07, Z15, Z15, K1
-	VCMPPS        $0x07, Z16, Z16, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z15, K1, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K2, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z14, Z15, Z15
-	VADDPS        Z14, Z16, Z16
-	VADDPS        Z14, Z17, Z17
-	VADDPS        Z14, Z18, Z18
-	VMINPS        Z4, Z15, Z15
-	VMINPS        Z4, Z16, Z16
-	VMINPS        Z4, Z17, Z17
-	VMINPS        Z4, Z18, Z18
-	VMAXPS        Z3, Z15, Z15
-	VMAXPS        Z3, Z16, Z16
-	VMAXPS        Z3, Z17, Z17
-	VMAXPS        Z3, Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKSSDW     Z16, Z15, Z15
-	VPACKSSDW     Z18, Z17, Z16
-	VPACKSSWB     Z16, Z15, Z15
-	VPERMD        Z15, Z2, Z15
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z13
-	VBROADCASTSS 1024(R9), Z14
-	VCVTPH2PS.Z  (DX), K1, Z15
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
-
-divided46:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVSDB      Z13, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512F16U8(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F16U8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
-	MOVQ   AX, R8
-
-look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	VPMAXUD   Z15, Z7, Z7
-	VPMAXSD   Z15, Z11, Z11
-	VPMAXUD   Z16, Z8, Z8
-	VPMAXSD   Z16, Z12, Z12
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
-
-looked5:
-some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VCVTPH2PS.Z (DX), K1, Z13
-	VPMAXUD     Z13, Z5, Z5
-	VPMAXSD     Z13, Z9, Z9
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z7, Z5, Z5
-	VPMAXUD       Z8, Z6, Z6
-	VPMAXUD       Z6, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y13
-	VPMAXUD       Y13, Y5, Y13
-	VEXTRACTI32X4 $0x01, Y13, X14
-	VPMAXUD       X14, X13, X14
-	VPSHUFD       $0x4e, X14, X13
-	VPMAXUD       X13, X14, X14
-	VPSHUFD       $0xb1, X14, X13
-	VPMAXUD       X13, X14, X14
-	VPMAXSD       Z11, Z9, Z9
-	VPMAXSD       Z12, Z10, Z10
-	VPMAXSD       Z10, Z9, Z9
-	VEXTRACTI64X4 $0x01, Z9, Y13
-	VPMAXSD       Y13, Y9, Y13
-	VEXTRACTI32X4 $0x01, Y13, X15
-	VPMAXSD       X15, X13, X15
-	VPSHUFD       $0x4e, X15, X13
-	VPMAXSD       X13, X15, X15
-	VPSHUFD       $0xb1, X15, X13
-	VPMAXSD       X13, X15, X15
-	VXORPS        X13, X13, X13
-	VUCOMISS      X15, X14
-	JPC           after8
-	VADDSS        X14, X15, X15
-	VMOVAPS       X15, X14
-
-after8:
-	VUCOMISS X13, X14
-	JCS      after9
-	VMOVAPS  X13, X14
-
-after9:
-	VMOVSS 64(CX), X16
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X16, X16
-	VSUBSS X14, X15, X17
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X14, X13, X17
-	VMAXSS X17, X15, X17
-
-divide11:
-	VDIVSS   X16, X17, X17
-	VUCOMISS X13, X17
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X17
-
-after14:
-after13:
-	VMOVAPS  X13, X15
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X17, X14, X14
-	VMOVSS   56(CX), X15
-	VSUBSS   X14, X15, X15
-	VUCOMISS X15, X15
-	JPC      after15
-	VMOVAPS  X13, X15
-
-after15:
-	VRNDSCALESS $0x08, X15, X15, X15
-	VMINSS      64(CX), X15, X15
-	VMAXSS      56(CX), X15, X15
-	VADDSS      X13, X15, X15
-
-chosen12:
-	VMOVSS       X17, (DI)
-	VMOVSS       X15, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X17, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X13
-	VMOVSS       64(CX), X14
-	VMOVSS       all32_3f800000<>+0(SB), X16
-	VMOVUPS      X16, X18
-	VDIVPS       X17, X18, X16
-	VFNMADD231PS X17, X16, X18
-	VDIVPS       X17, X18, X18
-	VSUBPS       X15, X13, X13
-	VMULPS       X17, X13, X13
-	VSUBPS       X15, X14, X14
-	VMULPS       X17, X14, X14
-	VCVTPS2DQ    X15, X15
-	VPSLLD       $0x10, X15, X15
-	VPSRLD       $0x10, X15, X17
-	VPORD        X17, X15, X15
-	VMOVSS       X13, 2048(DI)
-	VMOVSS       X14, 2560(DI)
-	VMOVSS       X16, 3072(DI)
-	VMOVSS       X18, 3584(DI)
-	VMOVD        X15, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	VCVTPH2PS.Z  (DX), K1, Z15
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
-
-divided23:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVUSDB     Z13, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*1), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z13
-	VBROADCASTSS 2048(R10), Z13
-	VBROADCASTSS 2560(R10), Z14
-	VBROADCASTSS 3072(R10), Z15
-	VBROADCASTSS 3584(R10), Z16
-	VPBROADCASTD 4096(R10), Z17
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near29:
-	VCVTPH2PS   (DX), Z18
-	VCVTPH2PS   32(DX), Z19
-	VCVTPH2PS   64(DX), Z20
-	VCVTPH2PS   96(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKUSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z18, (BX)
-	JMP         stored31
-
-around30:
-	VMOVNTDQ Z18, (BX)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z14
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near36:
-	VCVTPH2PS (DX), Z15
-	VCVTPH2PS 32(DX), Z16
-	VCVTPH2PS 64(DX), Z17
-	VCVTPH2PS 96(DX), Z18
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z13, Z15, Z15
-	VDIVPS    Z13, Z16, Z16
-	VDIVPS    Z13, Z17, Z17
-	VDIVPS    Z13, Z18, Z18
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z13, Z19, Z19
-	VMULPS  Z19, Z18, Z18
-
-divided38:
-	VCMPPS        $0x07, Z15, Z15, K1
-	VCMPPS        $0x07, Z16, Z16, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z15, K1, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K2, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z14, Z15, Z15
-	VADDPS        Z14, Z16, Z16
-	VADDPS        Z14, Z17, Z17
-	VADDPS        Z14, Z18, Z18
-	VMINPS        Z4, Z15, Z15
-	VMINPS        Z4, Z16, Z16
-	VMINPS        Z4, Z17, Z17
-	VMINPS        Z4, Z18, Z18
-	VMAXPS        Z3, Z15, Z15
-	VMAXPS        Z3, Z16, Z16
-	VMAXPS        Z3, Z17, Z17
-	VMAXPS        Z3, Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKSSDW     Z16, Z15, Z15
-	VPACKSSDW     Z18, Z17, Z16
-	VPACKUSWB     Z16, Z15, Z15
-	VPERMD        Z15, Z2, Z15
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z13
-	VBROADCASTSS 1024(R9), Z14
-	VCVTPH2PS.Z  (DX), K1, Z15
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z13, Z15, Z13
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z13, Z16, Z16
-	VMULPS  Z16, Z15, Z13
-
-divided46:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z14, Z13, Z13
-	VMINPS        Z4, Z13, Z13
-	VMAXPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVUSDB     Z13, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512F16S16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F16S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VCVTPH2PS (DX), Z11
-	VCVTPH2PS 32(DX), Z12
-	VCVTPH2PS 64(DX), Z13
-	VCVTPH2PS 96(DX), Z14
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
+	VCVTPH2PS (DX), Z12
+	VCVTPH2PS 32(DX), Z13
+	VCVTPH2PS 64(DX), Z14
+	VCVTPH2PS 96(DX), Z15
 	VPMAXUD   Z12, Z4, Z4
 	VPMAXSD   Z12, Z8, Z8
 	VPMAXUD   Z13, Z5, Z5
 	VPMAXSD   Z13, Z9, Z9
 	VPMAXUD   Z14, Z6, Z6
 	VPMAXSD   Z14, Z10, Z10
+	VPMAXUD   Z15, Z7, Z7
+	VPMAXSD   Z15, Z11, Z11
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R8
 	JMP       look4
@@ -3122,434 +569,382 @@ some6:
 	MOVQ        $-1, R9
 	BZHIQ       R8, R9, R9
 	KMOVW       R9, K1
-	VCVTPH2PS.Z (DX), K1, Z11
-	VPMAXUD     Z11, Z3, Z3
-	VPMAXSD     Z11, Z7, Z7
+	VCVTPH2PS.Z (DX), K1, Z12
+	VPMAXUD     Z12, Z4, Z4
+	VPMAXSD     Z12, Z8, Z8
 	ADDQ        $+32, DX
 	SUBQ        $0x00000010, R8
 	JMP         some6
 
 done7:
 	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
 	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
+	VPMAXUD       Z7, Z5, Z5
+	VPMAXUD       Z5, Z4, Z4
+	VEXTRACTI64X4 $0x01, Z4, Y12
+	VPMAXUD       Y12, Y4, Y12
+	VEXTRACTI32X4 $0x01, Y12, X13
+	VPMAXUD       X13, X12, X13
+	VPSHUFD       $0x4e, X13, X12
+	VPMAXUD       X12, X13, X13
+	VPSHUFD       $0xb1, X13, X12
+	VPMAXUD       X12, X13, X13
 	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
+	VPMAXSD       Z11, Z9, Z9
+	VPMAXSD       Z9, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y12
+	VPMAXSD       Y12, Y8, Y12
+	VEXTRACTI32X4 $0x01, Y12, X14
+	VPMAXSD       X14, X12, X14
+	VPSHUFD       $0x4e, X14, X12
+	VPMAXSD       X12, X14, X14
+	VPSHUFD       $0xb1, X14, X12
+	VPMAXSD       X12, X14, X14
+	VXORPS        X12, X12, X12
+	VUCOMISS      X14, X13
 	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
+	VADDSS        X13, X14, X14
+	VMOVAPS       X14, X13
 
 after8:
-	VUCOMISS X11, X12
+	VUCOMISS X12, X13
 	JCS      after9
-	VMOVAPS  X11, X12
+	VMOVAPS  X12, X13
 
 after9:
-	VMOVSS 64(CX), X14
+	VMOVSS 64(CX), X15
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
+	VSUBSS 56(CX), X15, X15
+	VSUBSS X13, X14, X16
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
+	VSUBSS X13, X12, X16
+	VMAXSS X16, X14, X16
 
 divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
+	VDIVSS   X15, X16, X16
+	VUCOMISS X12, X16
 	JNE      after13
 	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
+	VMOVSS   all32_3f800000<>+0(SB), X16
 
 after14:
 after13:
-	VMOVAPS  X11, X13
+	VMOVAPS  X12, X14
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
+	VDIVSS   X16, X13, X13
+	VMOVSS   56(CX), X14
+	VSUBSS   X13, X14, X14
+	VUCOMISS X14, X14
 	JPC      after15
-	VMOVAPS  X11, X13
+	VMOVAPS  X12, X14
 
 after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
+	VRNDSCALESS $0x08, X14, X14, X14
+	VMINSS      64(CX), X14, X14
+	VMAXSS      56(CX), X14, X14
+	VADDSS      X12, X14, X14
 
 chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
+	VMOVSS       X16, (DI)
+	VMOVSS       X14, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
-	VMOVD        X15, R8
+	VMOVD        X16, R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x10, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
+	VMOVSS       56(CX), X12
+	VMOVSS       64(CX), X13
+	VMOVSS       all32_3f800000<>+0(SB), X15
+	VMOVUPS      X15, X17
+	VDIVPS       X16, X17, X15
+	VFNMADD231PS X16, X15, X17
+	VDIVPS       X16, X17, X17
+	VSUBPS       X14, X12, X12
+	VMULPS       X16, X12, X12
+	VSUBPS       X14, X13, X13
+	VMULPS       X16, X13, X13
+	VCVTPS2DQ    X14, X14
+	VPSLLD       $0x18, X14, X14
+	VPSRLD       $0x08, X14, X16
+	VPORD        X16, X14, X14
+	VPSRLD       $0x10, X14, X16
+	VPORD        X16, X14, X14
+	VMOVSS       X12, 2048(DI)
+	VMOVSS       X13, 2560(DI)
+	VMOVSS       X15, 3072(DI)
+	VMOVSS       X17, 3584(DI)
+	VMOVD        X14, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide19
+
+turn20:
+	CMPQ AX, 104(CX)
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand23:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z12
+	VBROADCASTSS 2048(R11), Z12
+	VBROADCASTSS 2560(R11), Z13
+	VBROADCASTSS 3072(R11), Z14
+	VBROADCASTSS 3584(R11), Z15
+	VPBROADCASTD 4096(R11), Z16
+	MOVQ         104(CX), R9
+
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near24:
+	VCVTPH2PS   (DX), Z17
+	VCVTPH2PS   32(DX), Z18
+	VCVTPH2PS   64(DX), Z19
+	VCVTPH2PS   96(DX), Z20
+	VMINPS      Z17, Z13, Z17
+	VMAXPS      Z17, Z12, Z17
+	VMULPS      Z15, Z17, Z21
+	VFMADD231PS Z14, Z17, Z21
+	VMINPS      Z18, Z13, Z18
+	VMAXPS      Z18, Z12, Z18
+	VMULPS      Z15, Z18, Z17
+	VFMADD231PS Z14, Z18, Z17
+	VMINPS      Z19, Z13, Z19
+	VMAXPS      Z19, Z12, Z19
+	VMULPS      Z15, Z19, Z18
+	VFMADD231PS Z14, Z19, Z18
+	VMINPS      Z20, Z13, Z20
+	VMAXPS      Z20, Z12, Z20
+	VMULPS      Z15, Z20, Z19
+	VFMADD231PS Z14, Z20, Z19
+	VCVTPS2DQ   Z21, Z20
+	VCVTPS2DQ   Z17, Z17
+	VCVTPS2DQ   Z18, Z18
+	VCVTPS2DQ   Z19, Z19
+	VPACKSSDW   Z17, Z20, Z17
+	VPACKSSDW   Z19, Z18, Z18
+	VPANDD      Z0, Z17, Z17
+	VPANDD      Z0, Z18, Z18
+	VPACKUSWB   Z18, Z17, Z17
+	VPERMD      Z17, Z1, Z17
+	VPADDB      Z16, Z17, Z17
+	CMPB        76(CX), $0x00
+	JNE         around25
+	VMOVDQU64   Z17, (BX)
+	JMP         stored26
+
+around25:
+	VMOVNTDQ Z17, (BX)
+
+stored26:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block21
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn20
+
+turns22:
+divide19:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand30:
+	VBROADCASTSS (R11), Z12
+	VBROADCASTSS 1024(R11), Z13
+	MOVQ         104(CX), R9
+
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near31:
+	VCVTPH2PS (DX), Z14
+	VCVTPH2PS 32(DX), Z15
+	VCVTPH2PS 64(DX), Z16
+	VCVTPH2PS 96(DX), Z17
+	CMPB      75(CX), $0x00
+	JNE       reciprocal32
+	VDIVPS    Z12, Z14, Z14
+	VDIVPS    Z12, Z15, Z15
+	VDIVPS    Z12, Z16, Z16
+	VDIVPS    Z12, Z17, Z17
+	JMP       divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z16, Z16
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z12, Z18, Z18
+	VMULPS  Z18, Z17, Z17
+
+divided33:
+	VCMPPS        $0x07, Z14, Z14, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z14, K1, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z13, Z14, Z14
+	VADDPS        Z13, Z15, Z15
+	VADDPS        Z13, Z16, Z16
+	VADDPS        Z13, Z17, Z17
+	VMINPS        Z3, Z14, Z14
+	VMINPS        Z3, Z15, Z15
+	VMINPS        Z3, Z16, Z16
+	VMINPS        Z3, Z17, Z17
+	VMAXPS        Z2, Z14, Z14
+	VMAXPS        Z2, Z15, Z15
+	VMAXPS        Z2, Z16, Z16
+	VMAXPS        Z2, Z17, Z17
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VPACKSSDW     Z15, Z14, Z14
+	VPACKSSDW     Z17, Z16, Z15
+	VPANDD        Z0, Z14, Z14
+	VPANDD        Z0, Z15, Z15
+	VPACKUSWB     Z15, Z14, Z14
+	VPERMD        Z14, Z1, Z14
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z14, (BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z14, (BX)
+
+stored35:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
 some18:
-	TESTQ      R8, R8
-	JLE        done19
+some36:
+	TESTQ      AX, AX
+	JLE        done37
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VCVTPH2PS.Z  (DX), K1, Z13
+strand39:
+	VBROADCASTSS (R10), Z12
+	VBROADCASTSS 1024(R10), Z13
+	VCVTPH2PS.Z  (DX), K1, Z14
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
+	JNE          reciprocal40
+	VDIVPS       Z12, Z14, Z12
+	JMP          divided41
 
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
+reciprocal40:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z12, Z15, Z15
+	VMULPS  Z15, Z14, Z12
 
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
+divided41:
+	VCMPPS        $0x07, Z12, Z12, K2
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VADDPS        Z13, Z12, Z12
+	VMINPS        Z3, Z12, Z12
+	VMAXPS        Z2, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPMOVDB       Z12, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand21
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
 	SUBQ          192(CX), BX
 	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near29:
-	VCVTPH2PS     (DX), Z15
-	VCVTPH2PS     32(DX), Z17
-	VCVTPH2PS     64(DX), Z18
-	VCVTPH2PS     96(DX), Z19
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z20
-	VFMADD231PS   Z13, Z15, Z20
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z15
-	VFMADD231PS   Z13, Z17, Z15
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VMINPS        Z19, Z12, Z19
-	VMAXPS        Z19, Z11, Z19
-	VMULPS        Z14, Z19, Z18
-	VFMADD231PS   Z13, Z19, Z18
-	VCMPPS        $0x07, Z20, Z20, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z16, Z19, Z19
-	VADDPS        Z16, Z15, Z15
-	VADDPS        Z16, Z17, Z17
-	VADDPS        Z16, Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKSSDW     Z15, Z19, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKSSDW     Z18, Z17, Z17
-	VPERMQ        Z17, Z0, Z17
-	CMPB          76(CX), $0x00
-	JNE           around30
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z17, 64(BX)
-	JMP           stored31
-
-around30:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z17, 64(BX)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near36:
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z11, Z13, Z13
-	VDIVPS    Z11, Z14, Z14
-	VDIVPS    Z11, Z15, Z15
-	VDIVPS    Z11, Z16, Z16
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided38:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z16, Z16
-	VMINPS        Z2, Z13, Z13
-	VMINPS        Z2, Z14, Z14
-	VMINPS        Z2, Z15, Z15
-	VMINPS        Z2, Z16, Z16
-	VMAXPS        Z1, Z13, Z13
-	VMAXPS        Z1, Z14, Z14
-	VMAXPS        Z1, Z15, Z15
-	VMAXPS        Z1, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPERMQ        Z13, Z0, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPERMQ        Z14, Z0, Z14
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
-	VCVTPH2PS.Z  (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided46:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3567,510 +962,9 @@ steps3:
 one1:
 	RET
 
-// func dynamicQuantizeAVX512F16U16(n int, f *frame)
+// func dynamicQuantizeAVX512BF16I8(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512F16U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VCVTPH2PS (DX), Z11
-	VCVTPH2PS 32(DX), Z12
-	VCVTPH2PS 64(DX), Z13
-	VCVTPH2PS 96(DX), Z14
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	VPMAXUD   Z12, Z4, Z4
-	VPMAXSD   Z12, Z8, Z8
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
-
-looked5:
-some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VCVTPH2PS.Z (DX), K1, Z11
-	VPMAXUD     Z11, Z3, Z3
-	VPMAXSD     Z11, Z7, Z7
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
-	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
-	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
-	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
-
-after8:
-	VUCOMISS X11, X12
-	JCS      after9
-	VMOVAPS  X11, X12
-
-after9:
-	VMOVSS 64(CX), X14
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
-
-divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
-
-after14:
-after13:
-	VMOVAPS  X11, X13
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
-	JPC      after15
-	VMOVAPS  X11, X13
-
-after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
-
-chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X15, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x10, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VCVTPH2PS.Z  (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near29:
-	VCVTPH2PS     (DX), Z15
-	VCVTPH2PS     32(DX), Z17
-	VCVTPH2PS     64(DX), Z18
-	VCVTPH2PS     96(DX), Z19
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z20
-	VFMADD231PS   Z13, Z15, Z20
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z15
-	VFMADD231PS   Z13, Z17, Z15
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VMINPS        Z19, Z12, Z19
-	VMAXPS        Z19, Z11, Z19
-	VMULPS        Z14, Z19, Z18
-	VFMADD231PS   Z13, Z19, Z18
-	VCMPPS        $0x07, Z20, Z20, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z16, Z19, Z19
-	VADDPS        Z16, Z15, Z15
-	VADDPS        Z16, Z17, Z17
-	VADDPS        Z16, Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKUSDW     Z15, Z19, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKUSDW     Z18, Z17, Z17
-	VPERMQ        Z17, Z0, Z17
-	CMPB          76(CX), $0x00
-	JNE           around30
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z17, 64(BX)
-	JMP           stored31
-
-around30:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z17, 64(BX)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near36:
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z11, Z13, Z13
-	VDIVPS    Z11, Z14, Z14
-	VDIVPS    Z11, Z15, Z15
-	VDIVPS    Z11, Z16, Z16
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided38:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z16, Z16
-	VMINPS        Z2, Z13, Z13
-	VMINPS        Z2, Z14, Z14
-	VMINPS        Z2, Z15, Z15
-	VMINPS        Z2, Z16, Z16
-	VMAXPS        Z1, Z13, Z13
-	VMAXPS        Z1, Z14, Z14
-	VMAXPS        Z1, Z15, Z15
-	VMAXPS        Z1, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKUSDW     Z14, Z13, Z13
-	VPERMQ        Z13, Z0, Z13
-	VPACKUSDW     Z16, Z15, Z14
-	VPERMQ        Z14, Z0, Z14
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
-	VCVTPH2PS.Z  (DX), K1, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided46:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512BF16S8(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512BF16S8(SB), NOSPLIT, $0-16
+TEXT ·dynamicQuantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -4079,47 +973,48 @@ TEXT ·dynamicQuantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), SI
 	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
 	VMOVDQU64    even16split<>+0(SB), Z1
-	VMOVDQU64    quarters64<>+0(SB), Z2
-	VMOVDQU64    transposed32<>+0(SB), Z3
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z2
+	VMOVDQU64    quarters64<>+0(SB), Z3
+	VMOVDQU64    transposed32<>+0(SB), Z4
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
 	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
 
 step2:
 	MOVQ   DX, 232(CX)
 	MOVQ   BX, 248(CX)
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z8, Z8, Z8
 	VPXORD Z12, Z12, Z12
 	VPXORD Z9, Z9, Z9
 	VPXORD Z13, Z13, Z13
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
 	MOVQ   AX, R8
 
 look4:
 	CMPQ      R8, $0x00000040
 	JLT       looked5
-	VPMOVZXWD (DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 32(DX), Z15
+	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 64(DX), Z16
+	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 96(DX), Z17
+	VPMOVZXWD 64(DX), Z17
 	VPSLLD    $0x10, Z17, Z17
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
 	VPMAXUD   Z15, Z7, Z7
 	VPMAXSD   Z15, Z11, Z11
 	VPMAXUD   Z16, Z8, Z8
 	VPMAXSD   Z16, Z12, Z12
 	VPMAXUD   Z17, Z9, Z9
 	VPMAXSD   Z17, Z13, Z13
+	VPMAXUD   Z18, Z10, Z10
+	VPMAXSD   Z18, Z14, Z14
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R8
 	JMP       look4
@@ -4131,421 +1026,373 @@ some6:
 	MOVQ        $-1, R9
 	BZHIQ       R8, R9, R9
 	KMOVW       R9, K1
-	VPMOVZXWD.Z (DX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VPMAXUD     Z14, Z6, Z6
-	VPMAXSD     Z14, Z10, Z10
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMAXUD     Z15, Z7, Z7
+	VPMAXSD     Z15, Z11, Z11
 	ADDQ        $+32, DX
 	SUBQ        $0x00000010, R8
 	JMP         some6
 
 done7:
 	MOVQ          232(CX), DX
-	VPMAXUD       Z8, Z6, Z6
 	VPMAXUD       Z9, Z7, Z7
-	VPMAXUD       Z7, Z6, Z6
-	VEXTRACTI64X4 $0x01, Z6, Y14
-	VPMAXUD       Y14, Y6, Y14
-	VEXTRACTI32X4 $0x01, Y14, X15
-	VPMAXUD       X15, X14, X15
-	VPSHUFD       $0x4e, X15, X14
-	VPMAXUD       X14, X15, X15
-	VPSHUFD       $0xb1, X15, X14
-	VPMAXUD       X14, X15, X15
-	VPMAXSD       Z12, Z10, Z10
+	VPMAXUD       Z10, Z8, Z8
+	VPMAXUD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y15
+	VPMAXUD       Y15, Y7, Y15
+	VEXTRACTI32X4 $0x01, Y15, X16
+	VPMAXUD       X16, X15, X16
+	VPSHUFD       $0x4e, X16, X15
+	VPMAXUD       X15, X16, X16
+	VPSHUFD       $0xb1, X16, X15
+	VPMAXUD       X15, X16, X16
 	VPMAXSD       Z13, Z11, Z11
-	VPMAXSD       Z11, Z10, Z10
-	VEXTRACTI64X4 $0x01, Z10, Y14
-	VPMAXSD       Y14, Y10, Y14
-	VEXTRACTI32X4 $0x01, Y14, X16
-	VPMAXSD       X16, X14, X16
-	VPSHUFD       $0x4e, X16, X14
-	VPMAXSD       X14, X16, X16
-	VPSHUFD       $0xb1, X16, X14
-	VPMAXSD       X14, X16, X16
-	VXORPS        X14, X14, X14
-	VUCOMISS      X16, X15
+	VPMAXSD       Z14, Z12, Z12
+	VPMAXSD       Z12, Z11, Z11
+	VEXTRACTI64X4 $0x01, Z11, Y15
+	VPMAXSD       Y15, Y11, Y15
+	VEXTRACTI32X4 $0x01, Y15, X17
+	VPMAXSD       X17, X15, X17
+	VPSHUFD       $0x4e, X17, X15
+	VPMAXSD       X15, X17, X17
+	VPSHUFD       $0xb1, X17, X15
+	VPMAXSD       X15, X17, X17
+	VXORPS        X15, X15, X15
+	VUCOMISS      X17, X16
 	JPC           after8
-	VADDSS        X15, X16, X16
-	VMOVAPS       X16, X15
+	VADDSS        X16, X17, X17
+	VMOVAPS       X17, X16
 
 after8:
-	VUCOMISS X14, X15
+	VUCOMISS X15, X16
 	JCS      after9
-	VMOVAPS  X14, X15
+	VMOVAPS  X15, X16
 
 after9:
-	VMOVSS 64(CX), X17
+	VMOVSS 64(CX), X18
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
-	VSUBSS 56(CX), X17, X17
-	VSUBSS X15, X16, X18
+	VSUBSS 56(CX), X18, X18
+	VSUBSS X16, X17, X19
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X15, X14, X18
-	VMAXSS X18, X16, X18
+	VSUBSS X16, X15, X19
+	VMAXSS X19, X17, X19
 
 divide11:
-	VDIVSS   X17, X18, X18
-	VUCOMISS X14, X18
+	VDIVSS   X18, X19, X19
+	VUCOMISS X15, X19
 	JNE      after13
 	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X18
+	VMOVSS   all32_3f800000<>+0(SB), X19
 
 after14:
 after13:
-	VMOVAPS  X14, X16
+	VMOVAPS  X15, X17
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X18, X15, X15
-	VMOVSS   56(CX), X16
-	VSUBSS   X15, X16, X16
-	VUCOMISS X16, X16
+	VDIVSS   X19, X16, X16
+	VMOVSS   56(CX), X17
+	VSUBSS   X16, X17, X17
+	VUCOMISS X17, X17
 	JPC      after15
-	VMOVAPS  X14, X16
+	VMOVAPS  X15, X17
 
 after15:
-	VRNDSCALESS $0x08, X16, X16, X16
-	VMINSS      64(CX), X16, X16
-	VMAXSS      56(CX), X16, X16
-	VADDSS      X14, X16, X16
+	VRNDSCALESS $0x08, X17, X17, X17
+	VMINSS      64(CX), X17, X17
+	VMAXSS      56(CX), X17, X17
+	VADDSS      X15, X17, X17
 
 chosen12:
-	VMOVSS       X18, (DI)
-	VMOVSS       X16, 1024(DI)
+	VMOVSS       X19, (DI)
+	VMOVSS       X17, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
-	VMOVD        X18, R8
+	VMOVD        X19, R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X14
-	VMOVSS       64(CX), X15
-	VMOVSS       all32_3f800000<>+0(SB), X17
-	VMOVUPS      X17, X19
-	VDIVPS       X18, X19, X17
-	VFNMADD231PS X18, X17, X19
-	VDIVPS       X18, X19, X19
-	VSUBPS       X16, X14, X14
-	VMULPS       X18, X14, X14
-	VSUBPS       X16, X15, X15
-	VMULPS       X18, X15, X15
-	VCVTPS2DQ    X16, X16
-	VPSLLD       $0x10, X16, X16
-	VPSRLD       $0x10, X16, X18
-	VPORD        X18, X16, X16
-	VMOVSS       X14, 2048(DI)
-	VMOVSS       X15, 2560(DI)
-	VMOVSS       X17, 3072(DI)
-	VMOVSS       X19, 3584(DI)
-	VMOVD        X16, 4096(DI)
+	VMOVSS       56(CX), X15
+	VMOVSS       64(CX), X16
+	VMOVSS       all32_3f800000<>+0(SB), X18
+	VMOVUPS      X18, X20
+	VDIVPS       X19, X20, X18
+	VFNMADD231PS X19, X18, X20
+	VDIVPS       X19, X20, X20
+	VSUBPS       X17, X15, X15
+	VMULPS       X19, X15, X15
+	VSUBPS       X17, X16, X16
+	VMULPS       X19, X16, X16
+	VCVTPS2DQ    X17, X17
+	VPSLLD       $0x18, X17, X17
+	VPSRLD       $0x08, X17, X19
+	VPORD        X19, X17, X17
+	VPSRLD       $0x10, X17, X19
+	VPORD        X19, X17, X17
+	VMOVSS       X15, 2048(DI)
+	VMOVSS       X16, 2560(DI)
+	VMOVSS       X18, 3072(DI)
+	VMOVSS       X20, 3584(DI)
+	VMOVD        X17, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide19
+
+turn20:
+	CMPQ AX, 104(CX)
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand23:
+	VBROADCASTSS (R11), Z15
+	VBROADCASTSS 1024(R11), Z15
+	VBROADCASTSS 2048(R11), Z15
+	VBROADCASTSS 2560(R11), Z16
+	VBROADCASTSS 3072(R11), Z17
+	VBROADCASTSS 3584(R11), Z18
+	VPBROADCASTD 4096(R11), Z19
+	MOVQ         104(CX), R9
+
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near24:
+	VMOVDQU32   (DX), Z21
+	VPSLLD      $0x10, Z21, Z20
+	VPANDD      Z0, Z21, Z21
+	VMOVDQU32   64(DX), Z23
+	VPSLLD      $0x10, Z23, Z22
+	VPANDD      Z0, Z23, Z23
+	VMINPS      Z20, Z16, Z20
+	VMAXPS      Z20, Z15, Z20
+	VMULPS      Z18, Z20, Z24
+	VFMADD231PS Z17, Z20, Z24
+	VMINPS      Z21, Z16, Z21
+	VMAXPS      Z21, Z15, Z21
+	VMULPS      Z18, Z21, Z20
+	VFMADD231PS Z17, Z21, Z20
+	VMINPS      Z22, Z16, Z22
+	VMAXPS      Z22, Z15, Z22
+	VMULPS      Z18, Z22, Z21
+	VFMADD231PS Z17, Z22, Z21
+	VMINPS      Z23, Z16, Z23
+	VMAXPS      Z23, Z15, Z23
+	VMULPS      Z18, Z23, Z22
+	VFMADD231PS Z17, Z23, Z22
+	VCVTPS2DQ   Z24, Z23
+	VCVTPS2DQ   Z20, Z20
+	VCVTPS2DQ   Z21, Z21
+	VCVTPS2DQ   Z22, Z22
+	VMOVDQA64   Z23, Z23
+	VPERMT2W    Z20, Z1, Z23
+	VMOVDQA64   Z21, Z20
+	VPERMT2W    Z22, Z1, Z20
+	VPANDD      Z2, Z23, Z23
+	VPANDD      Z2, Z20, Z20
+	VPACKUSWB   Z20, Z23, Z20
+	VPERMQ      Z20, Z3, Z20
+	VPADDB      Z19, Z20, Z20
+	CMPB        76(CX), $0x00
+	JNE         around25
+	VMOVDQU64   Z20, (BX)
+	JMP         stored26
+
+around25:
+	VMOVNTDQ Z20, (BX)
+
+stored26:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block21
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn20
+
+turns22:
+divide19:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand30:
+	VBROADCASTSS (R11), Z15
+	VBROADCASTSS 1024(R11), Z16
+	MOVQ         104(CX), R9
+
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near31:
+	VPMOVZXWD (DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 32(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VPMOVZXWD 64(DX), Z19
+	VPSLLD    $0x10, Z19, Z19
+	VPMOVZXWD 96(DX), Z20
+	VPSLLD    $0x10, Z20, Z20
+	CMPB      75(CX), $0x00
+	JNE       reciprocal32
+	VDIVPS    Z15, Z17, Z17
+	VDIVPS    Z15, Z18, Z18
+	VDIVPS    Z15, Z19, Z19
+	VDIVPS    Z15, Z20, Z20
+	JMP       divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z21
+	VDIVPS  Z15, Z21, Z21
+	VMULPS  Z21, Z17, Z17
+	VMOVUPS all32_3f800000<>+0(SB), Z21
+	VDIVPS  Z15, Z21, Z21
+	VMULPS  Z21, Z18, Z18
+	VMOVUPS all32_3f800000<>+0(SB), Z21
+	VDIVPS  Z15, Z21, Z21
+	VMULPS  Z21, Z19, Z19
+	VMOVUPS all32_3f800000<>+0(SB), Z21
+	VDIVPS  Z15, Z21, Z21
+	VMULPS  Z21, Z20, Z20
+
+divided33:
+	VCMPPS        $0x07, Z17, Z17, K1
+	VCMPPS        $0x07, Z18, Z18, K2
+	VCMPPS        $0x07, Z19, Z19, K3
+	VCMPPS        $0x07, Z20, Z20, K4
+	VRNDSCALEPS.Z $0x08, Z17, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K2, Z18
+	VRNDSCALEPS.Z $0x08, Z19, K3, Z19
+	VRNDSCALEPS.Z $0x08, Z20, K4, Z20
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z20, Z20
+	VMINPS        Z6, Z17, Z17
+	VMINPS        Z6, Z18, Z18
+	VMINPS        Z6, Z19, Z19
+	VMINPS        Z6, Z20, Z20
+	VMAXPS        Z5, Z17, Z17
+	VMAXPS        Z5, Z18, Z18
+	VMAXPS        Z5, Z19, Z19
+	VMAXPS        Z5, Z20, Z20
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z20, Z20
+	VPACKSSDW     Z18, Z17, Z17
+	VPACKSSDW     Z20, Z19, Z18
+	VPANDD        Z2, Z17, Z17
+	VPANDD        Z2, Z18, Z18
+	VPACKUSWB     Z18, Z17, Z17
+	VPERMD        Z17, Z4, Z17
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z17, (BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z17, (BX)
+
+stored35:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
 some18:
-	TESTQ      R8, R8
-	JLE        done19
+some36:
+	TESTQ      AX, AX
+	JLE        done37
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand21:
-	VBROADCASTSS (R10), Z14
-	VBROADCASTSS 1024(R10), Z15
-	VPMOVZXWD.Z  (DX), K1, Z16
-	VPSLLD       $0x10, Z16, Z16
+strand39:
+	VBROADCASTSS (R10), Z15
+	VBROADCASTSS 1024(R10), Z16
+	VPMOVZXWD.Z  (DX), K1, Z17
+	VPSLLD       $0x10, Z17, Z17
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z14, Z16, Z14
-	JMP          divided23
+	JNE          reciprocal40
+	VDIVPS       Z15, Z17, Z15
+	JMP          divided41
 
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z14, Z17, Z17
-	VMULPS  Z17, Z16, Z14
+reciprocal40:
+	VMOVUPS all32_3f800000<>+0(SB), Z18
+	VDIVPS  Z15, Z18, Z18
+	VMULPS  Z18, Z17, Z15
 
-divided23:
-	VCMPPS        $0x07, Z14, Z14, K2
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VADDPS        Z15, Z14, Z14
-	VMINPS        Z5, Z14, Z14
-	VMAXPS        Z4, Z14, Z14
-	VCVTPS2DQ     Z14, Z14
-	VPMOVSDB      Z14, K1, (BX)
+divided41:
+	VCMPPS        $0x07, Z15, Z15, K2
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VADDPS        Z16, Z15, Z15
+	VMINPS        Z6, Z15, Z15
+	VMAXPS        Z5, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPMOVDB       Z15, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*1), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z14
-	VBROADCASTSS 1024(R10), Z14
-	VBROADCASTSS 2048(R10), Z14
-	VBROADCASTSS 2560(R10), Z15
-	VBROADCASTSS 3072(R10), Z16
-	VBROADCASTSS 3584(R10), Z17
-	VPBROADCASTD 4096(R10), Z18
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near29:
-	VMOVDQU32   (DX), Z20
-	VPSLLD      $0x10, Z20, Z19
-	VPANDD      Z0, Z20, Z20
-	VMOVDQU32   64(DX), Z22
-	VPSLLD      $0x10, Z22, Z21
-	VPANDD      Z0, Z22, Z22
-	VMINPS      Z19, Z15, Z19
-	VMAXPS      Z19, Z14, Z19
-	VMULPS      Z17, Z19, Z23
-	VFMADD231PS Z16, Z19, Z23
-	VMINPS      Z20, Z15, Z20
-	VMAXPS      Z20, Z14, Z20
-	VMULPS      Z17, Z20, Z19
-	VFMADD231PS Z16, Z20, Z19
-	VMINPS      Z21, Z15, Z21
-	VMAXPS      Z21, Z14, Z21
-	VMULPS      Z17, Z21, Z20
-	VFMADD231PS Z16, Z21, Z20
-	VMINPS      Z22, Z15, Z22
-	VMAXPS      Z22, Z14, Z22
-	VMULPS      Z17, Z22, Z21
-	VFMADD231PS Z16, Z22, Z21
-	VCVTPS2DQ   Z23, Z22
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VCVTPS2DQ   Z21, Z21
-	VMOVDQA64   Z22, Z22
-	VPERMT2W    Z19, Z1, Z22
-	VMOVDQA64   Z20, Z19
-	VPERMT2W    Z21, Z1, Z19
-	VPADDW      Z18, Z22, Z22
-	VPADDW      Z18, Z19, Z19
-	VPACKSSWB   Z19, Z22, Z19
-	VPERMQ      Z19, Z2, Z19
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z19, (BX)
-	JMP         stored31
-
-around30:
-	VMOVNTDQ Z19, (BX)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z14
-	VBROADCASTSS 1024(R10), Z15
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near36:
-	VPMOVZXWD (DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 32(DX), Z17
-	VPSLLD    $0x10, Z17, Z17
-	VPMOVZXWD 64(DX), Z18
-	VPSLLD    $0x10, Z18, Z18
-	VPMOVZXWD 96(DX), Z19
-	VPSLLD    $0x10, Z19, Z19
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z14, Z16, Z16
-	VDIVPS    Z14, Z17, Z17
-	VDIVPS    Z14, Z18, Z18
-	VDIVPS    Z14, Z19, Z19
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z18, Z18
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z19, Z19
-
-divided38:
-	VCMPPS        $0x07, Z16, Z16, K1
-	VCMPPS        $0x07, Z17, Z17, K2
-	VCMPPS        $0x07, Z18, Z18, K3
-	VCMPPS        $0x07, Z19, Z19, K4
-	VRNDSCALEPS.Z $0x08, Z16, K1, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K2, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K3, Z18
-	VRNDSCALEPS.Z $0x08, Z19, K4, Z19
-	VADDPS        Z15, Z16, Z16
-	VADDPS        Z15, Z17, Z17
-	VADDPS        Z15, Z18, Z18
-	VADDPS        Z15, Z19, Z19
-	VMINPS        Z5, Z16, Z16
-	VMINPS        Z5, Z17, Z17
-	VMINPS        Z5, Z18, Z18
-	VMINPS        Z5, Z19, Z19
-	VMAXPS        Z4, Z16, Z16
-	VMAXPS        Z4, Z17, Z17
-	VMAXPS        Z4, Z18, Z18
-	VMAXPS        Z4, Z19, Z19
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VPACKSSDW     Z17, Z16, Z16
-	VPACKSSDW     Z19, Z18, Z17
-	VPACKSSWB     Z17, Z16, Z16
-	VPERMD        Z16, Z3, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z16, (BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z16, (BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z14
-	VBROADCASTSS 1024(R9), Z15
-	VPMOVZXWD.Z  (DX), K1, Z16
-	VPSLLD       $0x10, Z16, Z16
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z14, Z16, Z14
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z14, Z17, Z17
-	VMULPS  Z17, Z16, Z14
-
-divided46:
-	VCMPPS        $0x07, Z14, Z14, K2
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VADDPS        Z15, Z14, Z14
-	VMINPS        Z5, Z14, Z14
-	VMAXPS        Z4, Z14, Z14
-	VCVTPS2DQ     Z14, Z14
-	VPMOVSDB      Z14, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4553,9 +1400,18 @@ divided46:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some36
 
-done42:
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
+
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4625,788 +1481,781 @@ DATA even16split<>+60(SB)/2, $0x001e
 DATA even16split<>+62(SB)/2, $0x003e
 GLOBL even16split<>(SB), RODATA|NOPTR, $64
 
-// func dynamicQuantizeAVX512BF16U8(n int, f *frame)
+DATA quarters64<>+0(SB)/8, $0x0000000000000000
+DATA quarters64<>+8(SB)/8, $0x0000000000000002
+DATA quarters64<>+16(SB)/8, $0x0000000000000004
+DATA quarters64<>+24(SB)/8, $0x0000000000000006
+DATA quarters64<>+32(SB)/8, $0x0000000000000001
+DATA quarters64<>+40(SB)/8, $0x0000000000000003
+DATA quarters64<>+48(SB)/8, $0x0000000000000005
+DATA quarters64<>+56(SB)/8, $0x0000000000000007
+GLOBL quarters64<>(SB), RODATA|NOPTR, $64
+
+// func dynamicQuantizeAVX512F32I16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512BF16U8(SB), NOSPLIT, $0-16
+TEXT ·dynamicQuantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    even16split<>+0(SB), Z1
-	VMOVDQU64    quarters64<>+0(SB), Z2
-	VMOVDQU64    transposed32<>+0(SB), Z3
+	VMOVDQU64    even16<>+0(SB), Z0
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
 	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
 
 step2:
 	MOVQ   DX, 232(CX)
 	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z10, Z10, Z10
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
-	VPXORD Z9, Z9, Z9
-	VPXORD Z13, Z13, Z13
 	MOVQ   AX, R8
 
 look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VPMOVZXWD (DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 32(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 64(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 96(DX), Z17
-	VPSLLD    $0x10, Z17, Z17
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	VPMAXUD   Z15, Z7, Z7
-	VPMAXSD   Z15, Z11, Z11
-	VPMAXUD   Z16, Z8, Z8
-	VPMAXSD   Z16, Z12, Z12
-	VPMAXUD   Z17, Z9, Z9
-	VPMAXSD   Z17, Z13, Z13
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
+	CMPQ    R8, $0x00000040
+	JLT     looked5
+	VMOVUPS (DX), Z11
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	VPMAXUD Z12, Z4, Z4
+	VPMAXSD Z12, Z8, Z8
+	VPMAXUD Z13, Z5, Z5
+	VPMAXSD Z13, Z9, Z9
+	VPMAXUD Z14, Z6, Z6
+	VPMAXSD Z14, Z10, Z10
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
 
 looked5:
 some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VPMOVZXWD.Z (DX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VPMAXUD     Z14, Z6, Z6
-	VPMAXSD     Z14, Z10, Z10
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
+	TESTQ     R8, R8
+	JLE       done7
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (DX), K1, Z11
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	ADDQ      $+64, DX
+	SUBQ      $0x00000010, R8
+	JMP       some6
 
 done7:
 	MOVQ          232(CX), DX
-	VPMAXUD       Z8, Z6, Z6
-	VPMAXUD       Z9, Z7, Z7
-	VPMAXUD       Z7, Z6, Z6
-	VEXTRACTI64X4 $0x01, Z6, Y14
-	VPMAXUD       Y14, Y6, Y14
-	VEXTRACTI32X4 $0x01, Y14, X15
-	VPMAXUD       X15, X14, X15
-	VPSHUFD       $0x4e, X15, X14
-	VPMAXUD       X14, X15, X15
-	VPSHUFD       $0xb1, X15, X14
-	VPMAXUD       X14, X15, X15
-	VPMAXSD       Z12, Z10, Z10
-	VPMAXSD       Z13, Z11, Z11
-	VPMAXSD       Z11, Z10, Z10
-	VEXTRACTI64X4 $0x01, Z10, Y14
-	VPMAXSD       Y14, Y10, Y14
-	VEXTRACTI32X4 $0x01, Y14, X16
-	VPMAXSD       X16, X14, X16
-	VPSHUFD       $0x4e, X16, X14
-	VPMAXSD       X14, X16, X16
-	VPSHUFD       $0xb1, X16, X14
-	VPMAXSD       X14, X16, X16
-	VXORPS        X14, X14, X14
-	VUCOMISS      X16, X15
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
 	JPC           after8
-	VADDSS        X15, X16, X16
-	VMOVAPS       X16, X15
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
 
 after8:
-	VUCOMISS X14, X15
+	VUCOMISS X11, X12
 	JCS      after9
-	VMOVAPS  X14, X15
+	VMOVAPS  X11, X12
 
 after9:
-	VMOVSS 64(CX), X17
+	VMOVSS 64(CX), X14
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
-	VSUBSS 56(CX), X17, X17
-	VSUBSS X15, X16, X18
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X15, X14, X18
-	VMAXSS X18, X16, X18
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
 
 divide11:
-	VDIVSS   X17, X18, X18
-	VUCOMISS X14, X18
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
 	JNE      after13
 	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X18
+	VMOVSS   all32_3f800000<>+0(SB), X15
 
 after14:
 after13:
-	VMOVAPS  X14, X16
+	VMOVAPS  X11, X13
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X18, X15, X15
-	VMOVSS   56(CX), X16
-	VSUBSS   X15, X16, X16
-	VUCOMISS X16, X16
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
 	JPC      after15
-	VMOVAPS  X14, X16
+	VMOVAPS  X11, X13
 
 after15:
-	VRNDSCALESS $0x08, X16, X16, X16
-	VMINSS      64(CX), X16, X16
-	VMAXSS      56(CX), X16, X16
-	VADDSS      X14, X16, X16
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
 
 chosen12:
-	VMOVSS       X18, (DI)
-	VMOVSS       X16, 1024(DI)
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
-	VMOVD        X18, R8
+	VMOVD        X15, R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X14
-	VMOVSS       64(CX), X15
-	VMOVSS       all32_3f800000<>+0(SB), X17
-	VMOVUPS      X17, X19
-	VDIVPS       X18, X19, X17
-	VFNMADD231PS X18, X17, X19
-	VDIVPS       X18, X19, X19
-	VSUBPS       X16, X14, X14
-	VMULPS       X18, X14, X14
-	VSUBPS       X16, X15, X15
-	VMULPS       X18, X15, X15
-	VCVTPS2DQ    X16, X16
-	VPSLLD       $0x10, X16, X16
-	VPSRLD       $0x10, X16, X18
-	VPORD        X18, X16, X16
-	VMOVSS       X14, 2048(DI)
-	VMOVSS       X15, 2560(DI)
-	VMOVSS       X17, 3072(DI)
-	VMOVSS       X19, 3584(DI)
-	VMOVD        X16, 4096(DI)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x18, X13, X13
+	VPSRLD       $0x08, X13, X15
+	VPORD        X15, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
 
 slow16:
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x00, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some18
 
+aligned17:
+	CMPB 77(CX), $0x00
+	JEQ  divide19
+
+turn20:
+	CMPQ AX, 104(CX)
+	JLT  turns22
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand23:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z16
+	VBROADCASTSS 2048(R11), Z11
+	VBROADCASTSS 2560(R11), Z12
+	VBROADCASTSS 3072(R11), Z13
+	VBROADCASTSS 3584(R11), Z14
+	VPBROADCASTD 4096(R11), Z15
+	MOVQ         104(CX), R9
+
+block21:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near24:
+	VMOVUPS       (DX), Z15
+	VMOVUPS       64(DX), Z17
+	VMOVUPS       128(DX), Z18
+	VMOVUPS       192(DX), Z19
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z20
+	VFMADD231PS   Z13, Z15, Z20
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z15
+	VFMADD231PS   Z13, Z17, Z15
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VMINPS        Z19, Z12, Z19
+	VMAXPS        Z19, Z11, Z19
+	VMULPS        Z14, Z19, Z18
+	VFMADD231PS   Z13, Z19, Z18
+	VCMPPS        $0x07, Z20, Z20, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z17, Z17, K3
+	VCMPPS        $0x07, Z18, Z18, K4
+	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
+	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
+	VADDPS        Z16, Z19, Z19
+	VADDPS        Z16, Z15, Z15
+	VADDPS        Z16, Z17, Z17
+	VADDPS        Z16, Z18, Z18
+	VCVTPS2DQ     Z19, Z19
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VMOVDQA64     Z19, Z19
+	VPERMT2W      Z15, Z0, Z19
+	VMOVDQA64     Z17, Z15
+	VPERMT2W      Z18, Z0, Z15
+	CMPB          76(CX), $0x00
+	JNE           around25
+	VMOVDQU64     Z19, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	JMP           stored26
+
+around25:
+	VMOVNTDQ Z19, (BX)
+	VMOVNTDQ Z15, 64(BX)
+
+stored26:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block21
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn20
+
+turns22:
+divide19:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand30:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z12
+	MOVQ         104(CX), R9
+
+block28:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near31
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near31:
+	VMOVUPS (DX), Z13
+	VMOVUPS 64(DX), Z14
+	VMOVUPS 128(DX), Z15
+	VMOVUPS 192(DX), Z16
+	CMPB    75(CX), $0x00
+	JNE     reciprocal32
+	VDIVPS  Z11, Z13, Z13
+	VDIVPS  Z11, Z14, Z14
+	VDIVPS  Z11, Z15, Z15
+	VDIVPS  Z11, Z16, Z16
+	JMP     divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z11, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided33:
+	VCMPPS        $0x07, Z13, Z13, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z16, Z16
+	VMINPS        Z2, Z13, Z13
+	VMINPS        Z2, Z14, Z14
+	VMINPS        Z2, Z15, Z15
+	VMINPS        Z2, Z16, Z16
+	VMAXPS        Z1, Z13, Z13
+	VMAXPS        Z1, Z14, Z14
+	VMAXPS        Z1, Z15, Z15
+	VMAXPS        Z1, Z16, Z16
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VMOVDQA64     Z13, Z13
+	VPERMT2W      Z14, Z0, Z13
+	VMOVDQA64     Z15, Z14
+	VPERMT2W      Z16, Z0, Z14
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Z13, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	JMP           stored35
+
+around34:
+	VMOVNTDQ Z13, (BX)
+	VMOVNTDQ Z14, 64(BX)
+
+stored35:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
 some18:
-	TESTQ      R8, R8
-	JLE        done19
+some36:
+	TESTQ      AX, AX
+	JLE        done37
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand21:
-	VBROADCASTSS (R10), Z14
-	VBROADCASTSS 1024(R10), Z15
-	VPMOVZXWD.Z  (DX), K1, Z16
-	VPSLLD       $0x10, Z16, Z16
+strand39:
+	VBROADCASTSS (R10), Z11
+	VBROADCASTSS 1024(R10), Z12
+	VMOVUPS.Z    (DX), K1, Z13
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z14, Z16, Z14
-	JMP          divided23
+	JNE          reciprocal40
+	VDIVPS       Z11, Z13, Z11
+	JMP          divided41
 
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z14, Z17, Z17
-	VMULPS  Z17, Z16, Z14
+reciprocal40:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z11, Z14, Z14
+	VMULPS  Z14, Z13, Z11
 
-divided23:
-	VCMPPS        $0x07, Z14, Z14, K2
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VADDPS        Z15, Z14, Z14
-	VMINPS        Z5, Z14, Z14
-	VMAXPS        Z4, Z14, Z14
-	VCVTPS2DQ     Z14, Z14
-	VPMOVUSDB     Z14, K1, (BX)
+divided41:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z12, Z11, Z11
+	VMINPS        Z2, Z11, Z11
+	VMAXPS        Z1, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVDW       Z11, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand21
+	JNE           strand39
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
 	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some36
 
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*1), BX
+done37:
+	TESTQ R8, R8
+	JL    whole42
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned17
 
-aligned17:
+whole42:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+DATA even16<>+0(SB)/2, $0x0000
+DATA even16<>+2(SB)/2, $0x0002
+DATA even16<>+4(SB)/2, $0x0004
+DATA even16<>+6(SB)/2, $0x0006
+DATA even16<>+8(SB)/2, $0x0008
+DATA even16<>+10(SB)/2, $0x000a
+DATA even16<>+12(SB)/2, $0x000c
+DATA even16<>+14(SB)/2, $0x000e
+DATA even16<>+16(SB)/2, $0x0010
+DATA even16<>+18(SB)/2, $0x0012
+DATA even16<>+20(SB)/2, $0x0014
+DATA even16<>+22(SB)/2, $0x0016
+DATA even16<>+24(SB)/2, $0x0018
+DATA even16<>+26(SB)/2, $0x001a
+DATA even16<>+28(SB)/2, $0x001c
+DATA even16<>+30(SB)/2, $0x001e
+DATA even16<>+32(SB)/2, $0x0020
+DATA even16<>+34(SB)/2, $0x0022
+DATA even16<>+36(SB)/2, $0x0024
+DATA even16<>+38(SB)/2, $0x0026
+DATA even16<>+40(SB)/2, $0x0028
+DATA even16<>+42(SB)/2, $0x002a
+DATA even16<>+44(SB)/2, $0x002c
+DATA even16<>+46(SB)/2, $0x002e
+DATA even16<>+48(SB)/2, $0x0030
+DATA even16<>+50(SB)/2, $0x0032
+DATA even16<>+52(SB)/2, $0x0034
+DATA even16<>+54(SB)/2, $0x0036
+DATA even16<>+56(SB)/2, $0x0038
+DATA even16<>+58(SB)/2, $0x003a
+DATA even16<>+60(SB)/2, $0x003c
+DATA even16<>+62(SB)/2, $0x003e
+GLOBL even16<>(SB), RODATA|NOPTR, $64
+
+// func dynamicQuantizeAVX512H16I16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX512H16I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	VMOVDQU64    even16<>+0(SB), Z0
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ   DX, 232(CX)
+	MOVQ   BX, 248(CX)
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	MOVQ   AX, R8
+
+look4:
+	CMPQ      R8, $0x00000040
+	JLT       looked5
+	CMPB      272(CX), $0x00
+	JNE       kind7
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	JMP       loaded6
+
+kind7:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       loaded6
+
+loaded6:
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	VPMAXUD Z12, Z4, Z4
+	VPMAXSD Z12, Z8, Z8
+	VPMAXUD Z13, Z5, Z5
+	VPMAXSD Z13, Z9, Z9
+	VPMAXUD Z14, Z6, Z6
+	VPMAXSD Z14, Z10, Z10
+	ADDQ    $+128, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
+
+looked5:
+some9:
+	TESTQ       R8, R8
+	JLE         done10
+	MOVQ        $-1, R9
+	BZHIQ       R8, R9, R9
+	KMOVW       R9, K1
+	CMPB        272(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (DX), K1, Z11
+	JMP         loaded11
+
+kind12:
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         loaded11
+
+loaded11:
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	ADDQ    $+32, DX
+	SUBQ    $0x00000010, R8
+	JMP     some9
+
+done10:
+	MOVQ          232(CX), DX
+	VPMAXUD       Z5, Z3, Z3
+	VPMAXUD       Z6, Z4, Z4
+	VPMAXUD       Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPMAXUD       Y11, Y3, Y11
+	VEXTRACTI32X4 $0x01, Y11, X12
+	VPMAXUD       X12, X11, X12
+	VPSHUFD       $0x4e, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPSHUFD       $0xb1, X12, X11
+	VPMAXUD       X11, X12, X12
+	VPMAXSD       Z9, Z7, Z7
+	VPMAXSD       Z10, Z8, Z8
+	VPMAXSD       Z8, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPMAXSD       Y11, Y7, Y11
+	VEXTRACTI32X4 $0x01, Y11, X13
+	VPMAXSD       X13, X11, X13
+	VPSHUFD       $0x4e, X13, X11
+	VPMAXSD       X11, X13, X13
+	VPSHUFD       $0xb1, X13, X11
+	VPMAXSD       X11, X13, X13
+	VXORPS        X11, X11, X11
+	VUCOMISS      X13, X12
+	JPC           after14
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
+
+after14:
+	VUCOMISS X11, X12
+	JCS      after15
+	VMOVAPS  X11, X12
+
+after15:
+	VMOVSS 64(CX), X14
+	CMPB   79(CX), $0x00
+	JNE    symmetric16
+	VSUBSS 56(CX), X14, X14
+	VSUBSS X12, X13, X15
+	JMP    divide17
+
+symmetric16:
+	VSUBSS X12, X11, X15
+	VMAXSS X15, X13, X15
+
+divide17:
+	VDIVSS   X14, X15, X15
+	VUCOMISS X11, X15
+	JNE      after19
+	JPS      after20
+	VMOVSS   all32_3f800000<>+0(SB), X15
+
+after20:
+after19:
+	VMOVAPS  X11, X13
+	CMPB     79(CX), $0x00
+	JNE      chosen18
+	VDIVSS   X15, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
+	JPC      after21
+	VMOVAPS  X11, X13
+
+after21:
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X11, X13, X13
+
+chosen18:
+	VMOVSS       X15, (DI)
+	VMOVSS       X13, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow22
+	VMOVD        X15, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow22
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X11
+	VMOVSS       64(CX), X12
+	VMOVSS       all32_3f800000<>+0(SB), X14
+	VMOVUPS      X14, X16
+	VDIVPS       X15, X16, X14
+	VFNMADD231PS X15, X14, X16
+	VDIVPS       X15, X16, X16
+	VSUBPS       X13, X11, X11
+	VMULPS       X15, X11, X11
+	VSUBPS       X13, X12, X12
+	VMULPS       X15, X12, X12
+	VCVTPS2DQ    X13, X13
+	VPSLLD       $0x18, X13, X13
+	VPSRLD       $0x08, X13, X15
+	VPORD        X15, X13, X13
+	VPSRLD       $0x10, X13, X15
+	VPORD        X15, X13, X13
+	VMOVSS       X11, 2048(DI)
+	VMOVSS       X12, 2560(DI)
+	VMOVSS       X14, 3072(DI)
+	VMOVSS       X16, 3584(DI)
+	VMOVD        X13, 4096(DI)
+
+slow22:
+	MOVQ    $-1, R8
+	CMPB    78(CX), $0x00
+	JEQ     aligned23
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some24
+
+aligned23:
 	CMPB 77(CX), $0x00
-	JEQ  divide24
+	JEQ  divide25
 
-turn25:
+turn26:
 	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns28
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand28:
-	VBROADCASTSS (R10), Z14
-	VBROADCASTSS 1024(R10), Z14
-	VBROADCASTSS 2048(R10), Z14
-	VBROADCASTSS 2560(R10), Z15
-	VBROADCASTSS 3072(R10), Z16
-	VBROADCASTSS 3584(R10), Z17
-	VPBROADCASTD 4096(R10), Z18
-	MOVQ         104(CX), R8
+strand29:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z16
+	VBROADCASTSS 2048(R11), Z11
+	VBROADCASTSS 2560(R11), Z12
+	VBROADCASTSS 3072(R11), Z13
+	VBROADCASTSS 3584(R11), Z14
+	VPBROADCASTD 4096(R11), Z15
+	MOVQ         104(CX), R9
 
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block27:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near30
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near29:
-	VMOVDQU32   (DX), Z20
-	VPSLLD      $0x10, Z20, Z19
-	VPANDD      Z0, Z20, Z20
-	VMOVDQU32   64(DX), Z22
-	VPSLLD      $0x10, Z22, Z21
-	VPANDD      Z0, Z22, Z22
-	VMINPS      Z19, Z15, Z19
-	VMAXPS      Z19, Z14, Z19
-	VMULPS      Z17, Z19, Z23
-	VFMADD231PS Z16, Z19, Z23
-	VMINPS      Z20, Z15, Z20
-	VMAXPS      Z20, Z14, Z20
-	VMULPS      Z17, Z20, Z19
-	VFMADD231PS Z16, Z20, Z19
-	VMINPS      Z21, Z15, Z21
-	VMAXPS      Z21, Z14, Z21
-	VMULPS      Z17, Z21, Z20
-	VFMADD231PS Z16, Z21, Z20
-	VMINPS      Z22, Z15, Z22
-	VMAXPS      Z22, Z14, Z22
-	VMULPS      Z17, Z22, Z21
-	VFMADD231PS Z16, Z22, Z21
-	VCVTPS2DQ   Z23, Z22
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VCVTPS2DQ   Z21, Z21
-	VMOVDQA64   Z22, Z22
-	VPERMT2W    Z19, Z1, Z22
-	VMOVDQA64   Z20, Z19
-	VPERMT2W    Z21, Z1, Z19
-	VPADDW      Z18, Z22, Z22
-	VPADDW      Z18, Z19, Z19
-	VPACKUSWB   Z19, Z22, Z19
-	VPERMQ      Z19, Z2, Z19
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z19, (BX)
-	JMP         stored31
+near30:
+	CMPB      272(CX), $0x00
+	JNE       kind32
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z17
+	VCVTPH2PS 64(DX), Z18
+	VCVTPH2PS 96(DX), Z19
+	JMP       loaded31
 
-around30:
-	VMOVNTDQ Z19, (BX)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z14
-	VBROADCASTSS 1024(R10), Z15
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near36:
-	VPMOVZXWD (DX), Z16
-	VPSLLD    $0x10, Z16, Z16
+kind32:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 64(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	VPMOVZXWD 96(DX), Z19
 	VPSLLD    $0x10, Z19, Z19
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z14, Z16, Z16
-	VDIVPS    Z14, Z17, Z17
-	VDIVPS    Z14, Z18, Z18
-	VDIVPS    Z14, Z19, Z19
-	JMP       divided38
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	VMOVAPS   Z19, Z19
+	JMP       loaded31
 
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z18, Z18
-	VMOVUPS all32_3f800000<>+0(SB), Z20
-	VDIVPS  Z14, Z20, Z20
-	VMULPS  Z20, Z19, Z19
-
-divided38:
-	VCMPPS        $0x07, Z16, Z16, K1
-	VCMPPS        $0x07, Z17, Z17, K2
-	VCMPPS        $0x07, Z18, Z18, K3
-	VCMPPS        $0x07, Z19, Z19, K4
-	VRNDSCALEPS.Z $0x08, Z16, K1, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K2, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K3, Z18
-	VRNDSCALEPS.Z $0x08, Z19, K4, Z19
-	VADDPS        Z15, Z16, Z16
-	VADDPS        Z15, Z17, Z17
-	VADDPS        Z15, Z18, Z18
-	VADDPS        Z15, Z19, Z19
-	VMINPS        Z5, Z16, Z16
-	VMINPS        Z5, Z17, Z17
-	VMINPS        Z5, Z18, Z18
-	VMINPS        Z5, Z19, Z19
-	VMAXPS        Z4, Z16, Z16
-	VMAXPS        Z4, Z17, Z17
-	VMAXPS        Z4, Z18, Z18
-	VMAXPS        Z4, Z19, Z19
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VPACKSSDW     Z17, Z16, Z16
-	VPACKSSDW     Z19, Z18, Z17
-	VPACKUSWB     Z17, Z16, Z16
-	VPERMD        Z16, Z3, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z16, (BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z16, (BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z14
-	VBROADCASTSS 1024(R9), Z15
-	VPMOVZXWD.Z  (DX), K1, Z16
-	VPSLLD       $0x10, Z16, Z16
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z14, Z16, Z14
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z14, Z17, Z17
-	VMULPS  Z17, Z16, Z14
-
-divided46:
-	VCMPPS        $0x07, Z14, Z14, K2
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VADDPS        Z15, Z14, Z14
-	VMINPS        Z5, Z14, Z14
-	VMAXPS        Z4, Z14, Z14
-	VCVTPS2DQ     Z14, Z14
-	VPMOVUSDB     Z14, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512BF16S16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512BF16S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VPMOVZXWD (DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 32(DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 64(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 96(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	VPMAXUD   Z12, Z4, Z4
-	VPMAXSD   Z12, Z8, Z8
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
-
-looked5:
-some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VPMOVZXWD.Z (DX), K1, Z11
-	VPSLLD      $0x10, Z11, Z11
-	VPMAXUD     Z11, Z3, Z3
-	VPMAXSD     Z11, Z7, Z7
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
-	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
-	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
-	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
-
-after8:
-	VUCOMISS X11, X12
-	JCS      after9
-	VMOVAPS  X11, X12
-
-after9:
-	VMOVSS 64(CX), X14
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
-
-divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
-
-after14:
-after13:
-	VMOVAPS  X11, X13
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
-	JPC      after15
-	VMOVAPS  X11, X13
-
-after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
-
-chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X15, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x10, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	VPMOVZXWD.Z  (DX), K1, Z13
-	VPSLLD       $0x10, Z13, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
-
-reciprocal22:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided23:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near29:
-	VPMOVZXWD     (DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     32(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
-	VPMOVZXWD     64(DX), Z18
-	VPSLLD        $0x10, Z18, Z18
-	VPMOVZXWD     96(DX), Z19
-	VPSLLD        $0x10, Z19, Z19
+loaded31:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z20
@@ -5439,56 +2288,65 @@ near29:
 	VCVTPS2DQ     Z15, Z15
 	VCVTPS2DQ     Z17, Z17
 	VCVTPS2DQ     Z18, Z18
-	VPACKSSDW     Z15, Z19, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKSSDW     Z18, Z17, Z17
-	VPERMQ        Z17, Z0, Z17
+	VMOVDQA64     Z19, Z19
+	VPERMT2W      Z15, Z0, Z19
+	VMOVDQA64     Z17, Z15
+	VPERMT2W      Z18, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around30
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z17, 64(BX)
-	JMP           stored31
+	JNE           around34
+	VMOVDQU64     Z19, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	JMP           stored35
 
-around30:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z17, 64(BX)
+around34:
+	VMOVNTDQ Z19, (BX)
+	VMOVNTDQ Z15, 64(BX)
 
-stored31:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
+	SUBQ $0x00000040, R9
+	JNE  block27
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand29
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn26
 
-turns27:
-divide24:
-turn32:
+turns28:
+divide25:
+turn36:
 	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
+	JLT  turns38
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
+strand39:
+	VBROADCASTSS (R11), Z11
+	VBROADCASTSS 1024(R11), Z12
+	MOVQ         104(CX), R9
 
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block37:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near40
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near40:
+	CMPB      272(CX), $0x00
+	JNE       kind42
+	VCVTPH2PS (DX), Z13
+	VCVTPH2PS 32(DX), Z14
+	VCVTPH2PS 64(DX), Z15
+	VCVTPH2PS 96(DX), Z16
+	JMP       loaded41
+
+kind42:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5497,15 +2355,22 @@ near36:
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z11, Z13, Z13
-	VDIVPS    Z11, Z14, Z14
-	VDIVPS    Z11, Z15, Z15
-	VDIVPS    Z11, Z16, Z16
-	JMP       divided38
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded41
 
-reciprocal37:
+loaded41:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal44
+	VDIVPS Z11, Z13, Z13
+	VDIVPS Z11, Z14, Z14
+	VDIVPS Z11, Z15, Z15
+	VDIVPS Z11, Z16, Z16
+	JMP    divided45
+
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z13, Z13
@@ -5519,7 +2384,7 @@ reciprocal37:
 	VDIVPS  Z11, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided38:
+divided45:
 	VCMPPS        $0x07, Z13, Z13, K1
 	VCMPPS        $0x07, Z14, Z14, K2
 	VCMPPS        $0x07, Z15, Z15, K3
@@ -5544,597 +2409,92 @@ divided38:
 	VCVTPS2DQ     Z14, Z14
 	VCVTPS2DQ     Z15, Z15
 	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPERMQ        Z13, Z0, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPERMQ        Z14, Z0, Z14
+	VMOVDQA64     Z13, Z13
+	VPERMT2W      Z14, Z0, Z13
+	VMOVDQA64     Z15, Z14
+	VPERMT2W      Z16, Z0, Z14
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around46
 	VMOVDQU64     Z13, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
+	JMP           stored47
 
-around39:
+around46:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored40:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
+	SUBQ $0x00000040, R9
+	JNE  block37
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand39
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn36
 
-turns34:
-some41:
+turns38:
+some24:
+some48:
 	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
-	VPMOVZXWD.Z  (DX), K1, Z13
-	VPSLLD       $0x10, Z13, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided46:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some41
-
-done42:
-	DECQ SI
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	RET
-
-// func dynamicQuantizeAVX512BF16U16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·dynamicQuantizeAVX512BF16U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), SI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), SI
-	TESTQ        SI, SI
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ   DX, 232(CX)
-	MOVQ   BX, 248(CX)
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
-
-look4:
-	CMPQ      R8, $0x00000040
-	JLT       looked5
-	VPMOVZXWD (DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 32(DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 64(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 96(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	VPMAXUD   Z12, Z4, Z4
-	VPMAXSD   Z12, Z8, Z8
-	VPMAXUD   Z13, Z5, Z5
-	VPMAXSD   Z13, Z9, Z9
-	VPMAXUD   Z14, Z6, Z6
-	VPMAXSD   Z14, Z10, Z10
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
-	JMP       look4
-
-looked5:
-some6:
-	TESTQ       R8, R8
-	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
-	VPMOVZXWD.Z (DX), K1, Z11
-	VPSLLD      $0x10, Z11, Z11
-	VPMAXUD     Z11, Z3, Z3
-	VPMAXSD     Z11, Z7, Z7
-	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
-	JMP         some6
-
-done7:
-	MOVQ          232(CX), DX
-	VPMAXUD       Z5, Z3, Z3
-	VPMAXUD       Z6, Z4, Z4
-	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPMAXSD       Z9, Z7, Z7
-	VPMAXSD       Z10, Z8, Z8
-	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
-	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
-
-after8:
-	VUCOMISS X11, X12
-	JCS      after9
-	VMOVAPS  X11, X12
-
-after9:
-	VMOVSS 64(CX), X14
-	CMPB   79(CX), $0x00
-	JNE    symmetric10
-	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
-	JMP    divide11
-
-symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
-
-divide11:
-	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
-	JNE      after13
-	JPS      after14
-	VMOVSS   all32_3f800000<>+0(SB), X15
-
-after14:
-after13:
-	VMOVAPS  X11, X13
-	CMPB     79(CX), $0x00
-	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
-	JPC      after15
-	VMOVAPS  X11, X13
-
-after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
-
-chosen12:
-	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
-	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
-	JEQ          slow16
-	VMOVD        X15, R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          slow16
-	MOVB         $0x01, 77(CX)
-	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
-	VMOVSS       all32_3f800000<>+0(SB), X14
-	VMOVUPS      X14, X16
-	VDIVPS       X15, X16, X14
-	VFNMADD231PS X15, X14, X16
-	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
-	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
-	VMULPS       X15, X12, X12
-	VCVTPS2DQ    X13, X13
-	VPSLLD       $0x10, X13, X13
-	VPSRLD       $0x10, X13, X15
-	VPORD        X15, X13, X13
-	VMOVSS       X11, 2048(DI)
-	VMOVSS       X12, 2560(DI)
-	VMOVSS       X14, 3072(DI)
-	VMOVSS       X16, 3584(DI)
-	VMOVD        X13, 4096(DI)
-
-slow16:
-	CMPB    78(CX), $0x00
-	JEQ     aligned17
-	MOVQ    BX, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some18:
-	TESTQ      R8, R8
-	JLE        done19
+	JLE        done49
 	MOVQ       $-1, R9
-	BZHIQ      R8, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near50
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near50:
 	MOVQ 96(CX), R9
 	MOVQ DI, R10
 
-strand21:
+strand51:
 	VBROADCASTSS (R10), Z11
 	VBROADCASTSS 1024(R10), Z12
-	VPMOVZXWD.Z  (DX), K1, Z13
-	VPSLLD       $0x10, Z13, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal22
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided23
+	CMPB         272(CX), $0x00
+	JNE          kind53
+	VCVTPH2PS.Z  (DX), K1, Z13
+	JMP          loaded52
 
-reciprocal22:
+kind53:
+	VPMOVZXWD.Z (DX), K1, Z13
+	VPSLLD      $0x10, Z13, Z13
+	VMOVAPS     Z13, Z13
+	JMP         loaded52
+
+loaded52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Z11, Z13, Z11
+	JMP    divided56
+
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z11, Z14, Z14
 	VMULPS  Z14, Z13, Z11
 
-divided23:
+divided56:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z12, Z11, Z11
 	VMINPS        Z2, Z11, Z11
 	VMAXPS        Z1, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
+	VPMOVDW       Z11, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand21
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, R8
-	JMP           some18
-
-done19:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-
-aligned17:
-	CMPB 77(CX), $0x00
-	JEQ  divide24
-
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand28:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z16
-	VBROADCASTSS 2048(R10), Z11
-	VBROADCASTSS 2560(R10), Z12
-	VBROADCASTSS 3072(R10), Z13
-	VBROADCASTSS 3584(R10), Z14
-	VPBROADCASTD 4096(R10), Z15
-	MOVQ         104(CX), R8
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near29:
-	VPMOVZXWD     (DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     32(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
-	VPMOVZXWD     64(DX), Z18
-	VPSLLD        $0x10, Z18, Z18
-	VPMOVZXWD     96(DX), Z19
-	VPSLLD        $0x10, Z19, Z19
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z20
-	VFMADD231PS   Z13, Z15, Z20
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z15
-	VFMADD231PS   Z13, Z17, Z15
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VMINPS        Z19, Z12, Z19
-	VMAXPS        Z19, Z11, Z19
-	VMULPS        Z14, Z19, Z18
-	VFMADD231PS   Z13, Z19, Z18
-	VCMPPS        $0x07, Z20, Z20, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z17, Z17, K3
-	VCMPPS        $0x07, Z18, Z18, K4
-	VRNDSCALEPS.Z $0x08, Z20, K1, Z19
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z17, K3, Z17
-	VRNDSCALEPS.Z $0x08, Z18, K4, Z18
-	VADDPS        Z16, Z19, Z19
-	VADDPS        Z16, Z15, Z15
-	VADDPS        Z16, Z17, Z17
-	VADDPS        Z16, Z18, Z18
-	VCVTPS2DQ     Z19, Z19
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VPACKUSDW     Z15, Z19, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKUSDW     Z18, Z17, Z17
-	VPERMQ        Z17, Z0, Z17
-	CMPB          76(CX), $0x00
-	JNE           around30
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z17, 64(BX)
-	JMP           stored31
-
-around30:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z17, 64(BX)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-divide24:
-turn32:
-	CMPQ AX, 104(CX)
-	JLT  turns34
-	MOVQ 96(CX), R9
-	MOVQ DI, R10
-
-strand35:
-	VBROADCASTSS (R10), Z11
-	VBROADCASTSS 1024(R10), Z12
-	MOVQ         104(CX), R8
-
-block33:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near36
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near36:
-	VPMOVZXWD (DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 32(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 64(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Z11, Z13, Z13
-	VDIVPS    Z11, Z14, Z14
-	VDIVPS    Z11, Z15, Z15
-	VDIVPS    Z11, Z16, Z16
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided38:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z16, Z16
-	VMINPS        Z2, Z13, Z13
-	VMINPS        Z2, Z14, Z14
-	VMINPS        Z2, Z15, Z15
-	VMINPS        Z2, Z16, Z16
-	VMAXPS        Z1, Z13, Z13
-	VMAXPS        Z1, Z14, Z14
-	VMAXPS        Z1, Z15, Z15
-	VMAXPS        Z1, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKUSDW     Z14, Z13, Z13
-	VPERMQ        Z13, Z0, Z13
-	VPACKUSDW     Z16, Z15, Z14
-	VPERMQ        Z14, Z0, Z14
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z13, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R8
-	JNE  block33
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand35
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn32
-
-turns34:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	MOVQ 96(CX), R8
-	MOVQ DI, R9
-
-strand44:
-	VBROADCASTSS (R9), Z11
-	VBROADCASTSS 1024(R9), Z12
-	VPMOVZXWD.Z  (DX), K1, Z13
-	VPSLLD       $0x10, Z13, Z13
-	CMPB         75(CX), $0x00
-	JNE          reciprocal45
-	VDIVPS       Z11, Z13, Z11
-	JMP          divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
-
-divided46:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z12, Z11, Z11
-	VMINPS        Z2, Z11, Z11
-	VMAXPS        Z1, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          R8
-	JNE           strand44
+	JNE           strand51
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6142,9 +2502,18 @@ divided46:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some41
+	JMP           some48
 
-done42:
+done49:
+	TESTQ R8, R8
+	JL    whole57
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned23
+
+whole57:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX

@@ -254,35 +254,108 @@ row20:
 rows21:
 summed7:
 summed22:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special24
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	VMOVUPS Z8, 512(AX)
-	VMOVUPS Z9, 576(AX)
-	VMOVUPS Z10, 640(AX)
-	VMOVUPS Z11, 704(AX)
-	VMOVUPS Z12, 768(AX)
-	VMOVUPS Z13, 832(AX)
-	VMOVUPS Z14, 896(AX)
-	VMOVUPS Z15, 960(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
-stored23:
+final23:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around26
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored27:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around28
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored29:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around30
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored31:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around32
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
+
+stored33:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around34
+	VMOVDQU64 Z8, 512(AX)
+	VMOVDQU64 Z9, 576(AX)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Z8, 512(AX)
+	VMOVNTDQ Z9, 576(AX)
+
+stored35:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around36
+	VMOVDQU64 Z10, 640(AX)
+	VMOVDQU64 Z11, 704(AX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Z10, 640(AX)
+	VMOVNTDQ Z11, 704(AX)
+
+stored37:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around38
+	VMOVDQU64 Z12, 768(AX)
+	VMOVDQU64 Z13, 832(AX)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Z12, 768(AX)
+	VMOVNTDQ Z13, 832(AX)
+
+stored39:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around40
+	VMOVDQU64 Z14, 896(AX)
+	VMOVDQU64 Z15, 960(AX)
+	JMP       stored41
+
+around40:
+	VMOVNTDQ Z14, 896(AX)
+	VMOVNTDQ Z15, 960(AX)
+
+stored41:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special24:
+special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow42
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -299,13 +372,13 @@ special24:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored26
+	JMP     stored24
 
-narrow25:
+narrow42:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip27
+	JEQ          skip43
 	SUBQ         BX, SI
-	JEQ          empty28
+	JEQ          empty44
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -327,10 +400,10 @@ narrow25:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty28:
-skip27:
+empty44:
+skip43:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip29
+	JEQ     skip45
 	VMOVUPS (AX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(AX), Z16
@@ -364,97 +437,8 @@ skip27:
 	VMOVUPS 960(AX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip29:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored31:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored33:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored35:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored37:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
-
-stored39:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
-
-stored41:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
-
-stored43:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around44
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
-	JMP       stored45
-
-around44:
-	VMOVNTDQ Z14, 896(AX)
-	VMOVNTDQ Z15, 960(AX)
-
-stored45:
-stored26:
-	JMP stored23
+skip45:
+	JMP final23
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -498,7 +482,7 @@ around46:
 	VMOVNTDQ Z0, 960(AX)
 
 stored47:
-	JMP stored23
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -677,27 +661,64 @@ row67:
 rows68:
 summed54:
 summed69:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special71
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special72
 
-stored70:
+final70:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around73
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored74:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around75
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored76
+
+around75:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored76:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around77
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored78
+
+around77:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored78:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around79
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
+
+stored80:
+stored71:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result50
 	JMP  over52
 
-special71:
+special72:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow72
+	JEQ     narrow81
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -706,13 +727,13 @@ special71:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored73
+	JMP     stored71
 
-narrow72:
+narrow81:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip74
+	JEQ          skip82
 	SUBQ         BX, SI
-	JEQ          empty75
+	JEQ          empty83
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -726,10 +747,10 @@ narrow72:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty75:
-skip74:
+empty83:
+skip82:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip76
+	JEQ     skip84
 	VMOVUPS (AX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(AX), Z8
@@ -747,53 +768,8 @@ skip74:
 	VMOVUPS 448(AX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip76:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around77
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored78
-
-around77:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored78:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around79
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored80
-
-around79:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored80:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around81
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored82
-
-around81:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored82:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored84:
-stored73:
-	JMP stored70
+skip84:
+	JMP final70
 
 empty55:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -821,7 +797,7 @@ around85:
 	VMOVNTDQ Z0, 448(AX)
 
 stored86:
-	JMP stored70
+	JMP stored71
 
 tooMany51:
 	MOVQ DI, results+24(FP)
@@ -981,38 +957,66 @@ row106:
 rows107:
 summed93:
 summed108:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special110
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special111
 
-stored109:
+final109:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around112
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored113:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around114
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored115
+
+around114:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored115:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around116
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored117
+
+around116:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored117:
+stored110:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result89
 	JMP  over91
 
-special110:
+special111:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow111
+	JEQ     narrow118
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored112
+	JMP     stored110
 
-narrow111:
+narrow118:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip113
+	JEQ          skip119
 	SUBQ         BX, SI
-	JEQ          empty114
+	JEQ          empty120
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -1024,10 +1028,10 @@ narrow111:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty114:
-skip113:
+empty120:
+skip119:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip115
+	JEQ     skip121
 	VMOVUPS (AX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(AX), Z6
@@ -1041,42 +1045,8 @@ skip113:
 	VMOVUPS 320(AX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip115:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored117
-
-around116:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored117:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around118
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored119
-
-around118:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored119:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored121
-
-around120:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored121:
-stored112:
-	JMP stored109
+skip121:
+	JMP final109
 
 empty94:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -1100,7 +1070,7 @@ around122:
 	VMOVNTDQ Z0, 320(AX)
 
 stored123:
-	JMP stored109
+	JMP stored110
 
 tooMany90:
 	MOVQ DI, results+24(FP)
@@ -1242,34 +1212,53 @@ row143:
 rows144:
 summed130:
 summed145:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special147
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special148
 
-stored146:
+final146:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around149
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored150
+
+around149:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored150:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around151
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored152
+
+around151:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored152:
+stored147:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result126
 	JMP  over128
 
-special147:
+special148:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow148
+	JEQ     narrow153
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored149
+	JMP     stored147
 
-narrow148:
+narrow153:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
+	JEQ          skip154
 	SUBQ         BX, SI
-	JEQ          empty151
+	JEQ          empty155
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -1279,10 +1268,10 @@ narrow148:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty151:
-skip150:
+empty155:
+skip154:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip152
+	JEQ     skip156
 	VMOVUPS (AX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(AX), Z4
@@ -1292,31 +1281,8 @@ skip150:
 	VMOVUPS 192(AX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip152:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around153
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored154
-
-around153:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored154:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around155
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored156
-
-around155:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored156:
-stored149:
-	JMP stored146
+skip156:
+	JMP final146
 
 empty131:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -1336,7 +1302,7 @@ around157:
 	VMOVNTDQ Z0, 192(AX)
 
 stored158:
-	JMP stored146
+	JMP stored147
 
 tooMany127:
 	MOVQ DI, results+24(FP)
@@ -1460,30 +1426,40 @@ row178:
 rows179:
 summed165:
 summed180:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special182
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special183
 
-stored181:
+final181:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around184
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored185
+
+around184:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored185:
+stored182:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result161
 	JMP  over163
 
-special182:
+special183:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow183
+	JEQ     narrow186
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored184
+	JMP     stored182
 
-narrow183:
+narrow186:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip185
+	JEQ          skip187
 	SUBQ         BX, SI
-	JEQ          empty186
+	JEQ          empty188
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -1491,29 +1467,17 @@ narrow183:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty186:
-skip185:
+empty188:
+skip187:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip187
+	JEQ     skip189
 	VMOVUPS (AX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(AX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip187:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around188
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored189
-
-around188:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored189:
-stored184:
-	JMP stored181
+skip189:
+	JMP final181
 
 empty166:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -1529,7 +1493,7 @@ around190:
 	VMOVNTDQ Z0, 64(AX)
 
 stored191:
-	JMP stored181
+	JMP stored182
 
 tooMany162:
 	MOVQ DI, results+24(FP)
@@ -1644,53 +1608,52 @@ row211:
 rows212:
 summed198:
 summed213:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special215
-	VMOVUPS Z0, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special216
 
-stored214:
+final214:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around217
+	VMOVDQU64 Z0, (AX)
+	JMP       stored218
+
+around217:
+	VMOVNTDQ Z0, (AX)
+
+stored218:
+stored215:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result194
 	JMP  over196
 
-special215:
+special216:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow216
+	JEQ     narrow219
 	VMOVUPS Z0, (AX)
-	JMP     stored217
+	JMP     stored215
 
-narrow216:
+narrow219:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip218
+	JEQ          skip220
 	SUBQ         BX, SI
-	JEQ          empty219
+	JEQ          empty221
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty219:
-skip218:
+empty221:
+skip220:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip220
+	JEQ     skip222
 	VMOVUPS (AX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip220:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around221
-	VMOVDQU64 Z0, (AX)
-	JMP       stored222
-
-around221:
-	VMOVNTDQ Z0, (AX)
-
-stored222:
-stored217:
-	JMP stored214
+skip222:
+	JMP final214
 
 empty199:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -1704,7 +1667,7 @@ around223:
 	VMOVNTDQ Z0, (AX)
 
 stored224:
-	JMP stored214
+	JMP stored215
 
 tooMany195:
 	MOVQ DI, results+24(FP)
@@ -1826,24 +1789,26 @@ row243:
 rows244:
 summed230:
 summed245:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special247
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special248
+
+final246:
 	VMOVUPS Z0, K1, (AX)
 
-stored246:
+stored247:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result226
 	JMP  over228
 
-special247:
+special248:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow248
+	JEQ     narrow249
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored249
+	JMP     stored247
 
-narrow248:
+narrow249:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip250
 	SUBQ         BX, SI
@@ -1862,14 +1827,11 @@ skip250:
 	VADDPS    Z0, Z1, Z0
 
 skip252:
-	VMOVUPS Z0, K1, (AX)
-
-stored249:
-	JMP stored246
+	JMP final246
 
 empty231:
 	JMP summed245
-	JMP stored246
+	JMP stored247
 
 tooMany227:
 	MOVQ DI, results+24(FP)
@@ -1898,7 +1860,7 @@ none253:
 	MOVQ columns+88(FP), R10
 
 tile254:
-	CMPQ R10, $0x00000100
+	CMPQ R10, $0x00000080
 	JLT  narrower255
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -1928,457 +1890,8 @@ few259:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
 	JGE     empty260
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -32(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows262
-
-row261:
-	MOVQ         32(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z16
-	VMOVUPS      (R9)(R14*1), Z17
-	VPCMPEQD     (R12), Z16, K1
-	VADDPS       Z17, Z0, K1, Z0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPS      64(R9)(R14*1), Z17
-	VPCMPEQD     64(R12), Z16, K1
-	VADDPS       Z17, Z1, K1, Z1
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPS      128(R9)(R14*1), Z17
-	VPCMPEQD     128(R12), Z16, K1
-	VADDPS       Z17, Z2, K1, Z2
-	PREFETCHT0   128(R9)(R15*1)
-	VMOVUPS      192(R9)(R14*1), Z17
-	VPCMPEQD     192(R12), Z16, K1
-	VADDPS       Z17, Z3, K1, Z3
-	PREFETCHT0   192(R9)(R15*1)
-	VMOVUPS      256(R9)(R14*1), Z17
-	VPCMPEQD     256(R12), Z16, K1
-	VADDPS       Z17, Z4, K1, Z4
-	PREFETCHT0   256(R9)(R15*1)
-	VMOVUPS      320(R9)(R14*1), Z17
-	VPCMPEQD     320(R12), Z16, K1
-	VADDPS       Z17, Z5, K1, Z5
-	PREFETCHT0   320(R9)(R15*1)
-	VMOVUPS      384(R9)(R14*1), Z17
-	VPCMPEQD     384(R12), Z16, K1
-	VADDPS       Z17, Z6, K1, Z6
-	PREFETCHT0   384(R9)(R15*1)
-	VMOVUPS      448(R9)(R14*1), Z17
-	VPCMPEQD     448(R12), Z16, K1
-	VADDPS       Z17, Z7, K1, Z7
-	PREFETCHT0   448(R9)(R15*1)
-	VMOVUPS      512(R9)(R14*1), Z17
-	VPCMPEQD     512(R12), Z16, K1
-	VADDPS       Z17, Z8, K1, Z8
-	PREFETCHT0   512(R9)(R15*1)
-	VMOVUPS      576(R9)(R14*1), Z17
-	VPCMPEQD     576(R12), Z16, K1
-	VADDPS       Z17, Z9, K1, Z9
-	PREFETCHT0   576(R9)(R15*1)
-	VMOVUPS      640(R9)(R14*1), Z17
-	VPCMPEQD     640(R12), Z16, K1
-	VADDPS       Z17, Z10, K1, Z10
-	PREFETCHT0   640(R9)(R15*1)
-	VMOVUPS      704(R9)(R14*1), Z17
-	VPCMPEQD     704(R12), Z16, K1
-	VADDPS       Z17, Z11, K1, Z11
-	PREFETCHT0   704(R9)(R15*1)
-	VMOVUPS      768(R9)(R14*1), Z17
-	VPCMPEQD     768(R12), Z16, K1
-	VADDPS       Z17, Z12, K1, Z12
-	PREFETCHT0   768(R9)(R15*1)
-	VMOVUPS      832(R9)(R14*1), Z17
-	VPCMPEQD     832(R12), Z16, K1
-	VADDPS       Z17, Z13, K1, Z13
-	PREFETCHT0   832(R9)(R15*1)
-	VMOVUPS      896(R9)(R14*1), Z17
-	VPCMPEQD     896(R12), Z16, K1
-	VADDPS       Z17, Z14, K1, Z14
-	PREFETCHT0   896(R9)(R15*1)
-	VMOVUPS      960(R9)(R14*1), Z17
-	VPCMPEQD     960(R12), Z16, K1
-	VADDPS       Z17, Z15, K1, Z15
-	PREFETCHT0   960(R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row261
-
-rows262:
-	CMPQ R13, DI
-	JGE  rows264
-
-row263:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z16
-	VMOVUPS      (R9)(R14*1), Z17
-	VPCMPEQD     (R12), Z16, K1
-	VADDPS       Z17, Z0, K1, Z0
-	VMOVUPS      64(R9)(R14*1), Z17
-	VPCMPEQD     64(R12), Z16, K1
-	VADDPS       Z17, Z1, K1, Z1
-	VMOVUPS      128(R9)(R14*1), Z17
-	VPCMPEQD     128(R12), Z16, K1
-	VADDPS       Z17, Z2, K1, Z2
-	VMOVUPS      192(R9)(R14*1), Z17
-	VPCMPEQD     192(R12), Z16, K1
-	VADDPS       Z17, Z3, K1, Z3
-	VMOVUPS      256(R9)(R14*1), Z17
-	VPCMPEQD     256(R12), Z16, K1
-	VADDPS       Z17, Z4, K1, Z4
-	VMOVUPS      320(R9)(R14*1), Z17
-	VPCMPEQD     320(R12), Z16, K1
-	VADDPS       Z17, Z5, K1, Z5
-	VMOVUPS      384(R9)(R14*1), Z17
-	VPCMPEQD     384(R12), Z16, K1
-	VADDPS       Z17, Z6, K1, Z6
-	VMOVUPS      448(R9)(R14*1), Z17
-	VPCMPEQD     448(R12), Z16, K1
-	VADDPS       Z17, Z7, K1, Z7
-	VMOVUPS      512(R9)(R14*1), Z17
-	VPCMPEQD     512(R12), Z16, K1
-	VADDPS       Z17, Z8, K1, Z8
-	VMOVUPS      576(R9)(R14*1), Z17
-	VPCMPEQD     576(R12), Z16, K1
-	VADDPS       Z17, Z9, K1, Z9
-	VMOVUPS      640(R9)(R14*1), Z17
-	VPCMPEQD     640(R12), Z16, K1
-	VADDPS       Z17, Z10, K1, Z10
-	VMOVUPS      704(R9)(R14*1), Z17
-	VPCMPEQD     704(R12), Z16, K1
-	VADDPS       Z17, Z11, K1, Z11
-	VMOVUPS      768(R9)(R14*1), Z17
-	VPCMPEQD     768(R12), Z16, K1
-	VADDPS       Z17, Z12, K1, Z12
-	VMOVUPS      832(R9)(R14*1), Z17
-	VPCMPEQD     832(R12), Z16, K1
-	VADDPS       Z17, Z13, K1, Z13
-	VMOVUPS      896(R9)(R14*1), Z17
-	VPCMPEQD     896(R12), Z16, K1
-	VADDPS       Z17, Z14, K1, Z14
-	VMOVUPS      960(R9)(R14*1), Z17
-	VPCMPEQD     960(R12), Z16, K1
-	VADDPS       Z17, Z15, K1, Z15
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row263
-
-rows264:
-summed265:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special267
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	VMOVUPS Z4, 256(BX)
-	VMOVUPS Z5, 320(BX)
-	VMOVUPS Z6, 384(BX)
-	VMOVUPS Z7, 448(BX)
-	VMOVUPS Z8, 512(BX)
-	VMOVUPS Z9, 576(BX)
-	VMOVUPS Z10, 640(BX)
-	VMOVUPS Z11, 704(BX)
-	VMOVUPS Z12, 768(BX)
-	VMOVUPS Z13, 832(BX)
-	VMOVUPS Z14, 896(BX)
-	VMOVUPS Z15, 960(BX)
-
-stored266:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result256
-	JMP  over258
-
-special267:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	VMOVUPS Z4, 256(BX)
-	VMOVUPS Z5, 320(BX)
-	VMOVUPS Z6, 384(BX)
-	VMOVUPS Z7, 448(BX)
-	VMOVUPS Z8, 512(BX)
-	VMOVUPS Z9, 576(BX)
-	VMOVUPS Z10, 640(BX)
-	VMOVUPS Z11, 704(BX)
-	VMOVUPS Z12, 768(BX)
-	VMOVUPS Z13, 832(BX)
-	VMOVUPS Z14, 896(BX)
-	VMOVUPS Z15, 960(BX)
-	JMP     stored269
-
-narrow268:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip270
-	SUBQ         SI, DI
-	JEQ          empty271
-	SHRQ         $0x03, DI
-	VPXORD       X18, X18, X18
-	VCVTSI2SSQ   DI, X18, X18
-	VBROADCASTSS X18, Z16
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-	VDIVPS       Z16, Z4, Z4
-	VDIVPS       Z16, Z5, Z5
-	VDIVPS       Z16, Z6, Z6
-	VDIVPS       Z16, Z7, Z7
-	VDIVPS       Z16, Z8, Z8
-	VDIVPS       Z16, Z9, Z9
-	VDIVPS       Z16, Z10, Z10
-	VDIVPS       Z16, Z11, Z11
-	VDIVPS       Z16, Z12, Z12
-	VDIVPS       Z16, Z13, Z13
-	VDIVPS       Z16, Z14, Z14
-	VDIVPS       Z16, Z15, Z15
-
-empty271:
-skip270:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip272
-	VMOVUPS (BX), Z16
-	VADDPS  Z0, Z16, Z0
-	VMOVUPS 64(BX), Z16
-	VADDPS  Z1, Z16, Z1
-	VMOVUPS 128(BX), Z16
-	VADDPS  Z2, Z16, Z2
-	VMOVUPS 192(BX), Z16
-	VADDPS  Z3, Z16, Z3
-	VMOVUPS 256(BX), Z16
-	VADDPS  Z4, Z16, Z4
-	VMOVUPS 320(BX), Z16
-	VADDPS  Z5, Z16, Z5
-	VMOVUPS 384(BX), Z16
-	VADDPS  Z6, Z16, Z6
-	VMOVUPS 448(BX), Z16
-	VADDPS  Z7, Z16, Z7
-	VMOVUPS 512(BX), Z16
-	VADDPS  Z8, Z16, Z8
-	VMOVUPS 576(BX), Z16
-	VADDPS  Z9, Z16, Z9
-	VMOVUPS 640(BX), Z16
-	VADDPS  Z10, Z16, Z10
-	VMOVUPS 704(BX), Z16
-	VADDPS  Z11, Z16, Z11
-	VMOVUPS 768(BX), Z16
-	VADDPS  Z12, Z16, Z12
-	VMOVUPS 832(BX), Z16
-	VADDPS  Z13, Z16, Z13
-	VMOVUPS 896(BX), Z16
-	VADDPS  Z14, Z16, Z14
-	VMOVUPS 960(BX), Z16
-	VADDPS  Z15, Z16, Z15
-
-skip272:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored274
-
-around273:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored274:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around275
-	VMOVDQU64 Z2, 128(BX)
-	VMOVDQU64 Z3, 192(BX)
-	JMP       stored276
-
-around275:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored276:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
-	VMOVDQU64 Z4, 256(BX)
-	VMOVDQU64 Z5, 320(BX)
-	JMP       stored278
-
-around277:
-	VMOVNTDQ Z4, 256(BX)
-	VMOVNTDQ Z5, 320(BX)
-
-stored278:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
-	VMOVDQU64 Z6, 384(BX)
-	VMOVDQU64 Z7, 448(BX)
-	JMP       stored280
-
-around279:
-	VMOVNTDQ Z6, 384(BX)
-	VMOVNTDQ Z7, 448(BX)
-
-stored280:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
-	VMOVDQU64 Z8, 512(BX)
-	VMOVDQU64 Z9, 576(BX)
-	JMP       stored282
-
-around281:
-	VMOVNTDQ Z8, 512(BX)
-	VMOVNTDQ Z9, 576(BX)
-
-stored282:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around283
-	VMOVDQU64 Z10, 640(BX)
-	VMOVDQU64 Z11, 704(BX)
-	JMP       stored284
-
-around283:
-	VMOVNTDQ Z10, 640(BX)
-	VMOVNTDQ Z11, 704(BX)
-
-stored284:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around285
-	VMOVDQU64 Z12, 768(BX)
-	VMOVDQU64 Z13, 832(BX)
-	JMP       stored286
-
-around285:
-	VMOVNTDQ Z12, 768(BX)
-	VMOVNTDQ Z13, 832(BX)
-
-stored286:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around287
-	VMOVDQU64 Z14, 896(BX)
-	VMOVDQU64 Z15, 960(BX)
-	JMP       stored288
-
-around287:
-	VMOVNTDQ Z14, 896(BX)
-	VMOVNTDQ Z15, 960(BX)
-
-stored288:
-stored269:
-	JMP stored266
-
-empty260:
-	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed265
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	VMOVDQU64 Z0, 128(BX)
-	VMOVDQU64 Z0, 192(BX)
-	VMOVDQU64 Z0, 256(BX)
-	VMOVDQU64 Z0, 320(BX)
-	VMOVDQU64 Z0, 384(BX)
-	VMOVDQU64 Z0, 448(BX)
-	VMOVDQU64 Z0, 512(BX)
-	VMOVDQU64 Z0, 576(BX)
-	VMOVDQU64 Z0, 640(BX)
-	VMOVDQU64 Z0, 704(BX)
-	VMOVDQU64 Z0, 768(BX)
-	VMOVDQU64 Z0, 832(BX)
-	VMOVDQU64 Z0, 896(BX)
-	VMOVDQU64 Z0, 960(BX)
-	JMP       stored290
-
-around289:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-	VMOVNTDQ Z0, 128(BX)
-	VMOVNTDQ Z0, 192(BX)
-	VMOVNTDQ Z0, 256(BX)
-	VMOVNTDQ Z0, 320(BX)
-	VMOVNTDQ Z0, 384(BX)
-	VMOVNTDQ Z0, 448(BX)
-	VMOVNTDQ Z0, 512(BX)
-	VMOVNTDQ Z0, 576(BX)
-	VMOVNTDQ Z0, 640(BX)
-	VMOVNTDQ Z0, 704(BX)
-	VMOVNTDQ Z0, 768(BX)
-	VMOVNTDQ Z0, 832(BX)
-	VMOVNTDQ Z0, 896(BX)
-	VMOVNTDQ Z0, 960(BX)
-
-stored290:
-	JMP stored266
-
-tooMany257:
-	MOVQ R8, results+24(FP)
-
-over258:
-	ADDQ $0x00000400, R9
-	ADDQ $0x00000400, to+72(FP)
-	SUBQ $0x00000100, R10
-	JMP  tile254
-
-narrower255:
-	CMPQ R10, $0x00000080
-	JLT  narrower292
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over295
-
-result293:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few296
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany294
-
-few296:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    SI, DI
-	JGE     empty297
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2388,9 +1901,9 @@ few296:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows299
+	JGE     rows262
 
-row298:
+row261:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2433,13 +1946,13 @@ row298:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row298
+	JLT          row261
 
-rows299:
+rows262:
 	CMPQ R13, DI
-	JGE  rows301
+	JGE  rows264
 
-row300:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2472,31 +1985,68 @@ row300:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row300
+	JLT          row263
 
-rows301:
-summed302:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special304
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	VMOVUPS Z4, 256(BX)
-	VMOVUPS Z5, 320(BX)
-	VMOVUPS Z6, 384(BX)
-	VMOVUPS Z7, 448(BX)
+rows264:
+summed265:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special268
 
-stored303:
+final266:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around269
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z1, 64(BX)
+	JMP       stored270
+
+around269:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+
+stored270:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around271
+	VMOVDQU64 Z2, 128(BX)
+	VMOVDQU64 Z3, 192(BX)
+	JMP       stored272
+
+around271:
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+
+stored272:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around273
+	VMOVDQU64 Z4, 256(BX)
+	VMOVDQU64 Z5, 320(BX)
+	JMP       stored274
+
+around273:
+	VMOVNTDQ Z4, 256(BX)
+	VMOVNTDQ Z5, 320(BX)
+
+stored274:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around275
+	VMOVDQU64 Z6, 384(BX)
+	VMOVDQU64 Z7, 448(BX)
+	JMP       stored276
+
+around275:
+	VMOVNTDQ Z6, 384(BX)
+	VMOVNTDQ Z7, 448(BX)
+
+stored276:
+stored267:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result293
-	JMP  over295
+	JLT  result256
+	JMP  over258
 
-special304:
+special268:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow305
+	JEQ     narrow277
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2505,17 +2055,17 @@ special304:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored306
+	JMP     stored267
 
-narrow305:
+narrow277:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip307
+	JEQ          skip278
 	SUBQ         SI, DI
-	JEQ          empty308
+	JEQ          empty279
 	SHRQ         $0x03, DI
-	VPXORD       X19, X19, X19
-	VCVTSI2SSQ   DI, X19, X19
-	VBROADCASTSS X19, Z8
+	VPXORD       X10, X10, X10
+	VCVTSI2SSQ   DI, X10, X10
+	VBROADCASTSS X10, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
 	VDIVPS       Z8, Z2, Z2
@@ -2525,10 +2075,10 @@ narrow305:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty308:
-skip307:
+empty279:
+skip278:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip309
+	JEQ     skip280
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -2546,59 +2096,14 @@ skip307:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip309:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around310
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored311
+skip280:
+	JMP final266
 
-around310:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored311:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around312
-	VMOVDQU64 Z2, 128(BX)
-	VMOVDQU64 Z3, 192(BX)
-	JMP       stored313
-
-around312:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored313:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around314
-	VMOVDQU64 Z4, 256(BX)
-	VMOVDQU64 Z5, 320(BX)
-	JMP       stored315
-
-around314:
-	VMOVNTDQ Z4, 256(BX)
-	VMOVNTDQ Z5, 320(BX)
-
-stored315:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around316
-	VMOVDQU64 Z6, 384(BX)
-	VMOVDQU64 Z7, 448(BX)
-	JMP       stored317
-
-around316:
-	VMOVNTDQ Z6, 384(BX)
-	VMOVNTDQ Z7, 448(BX)
-
-stored317:
-stored306:
-	JMP stored303
-
-empty297:
+empty260:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed302
+	JNE       summed265
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around318
+	JNE       around281
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2607,9 +2112,9 @@ empty297:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored319
+	JMP       stored282
 
-around318:
+around281:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2619,37 +2124,38 @@ around318:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored319:
-	JMP stored303
+stored282:
+	JMP stored267
 
-tooMany294:
+tooMany257:
 	MOVQ R8, results+24(FP)
 
-over295:
+over258:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000080, R10
+	JMP  tile254
 
-narrower292:
+narrower255:
 	CMPQ R10, $0x00000040
-	JLT  narrower321
+	JLT  narrower284
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over324
+	JGE  over287
 
-result322:
+result285:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few325
+	JLE   few288
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany323
+	JEQ   tooMany286
 
-few325:
+few288:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2658,7 +2164,7 @@ few325:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty326
+	JGE     empty289
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2668,9 +2174,9 @@ few325:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows328
+	JGE     rows291
 
-row327:
+row290:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2697,13 +2203,13 @@ row327:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row327
+	JLT          row290
 
-rows328:
+rows291:
 	CMPQ R13, DI
-	JGE  rows330
+	JGE  rows293
 
-row329:
+row292:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2724,51 +2230,70 @@ row329:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row329
+	JLT          row292
 
-rows330:
-summed331:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special333
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
+rows293:
+summed294:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special297
 
-stored332:
+final295:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around298
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z1, 64(BX)
+	JMP       stored299
+
+around298:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+
+stored299:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around300
+	VMOVDQU64 Z2, 128(BX)
+	VMOVDQU64 Z3, 192(BX)
+	JMP       stored301
+
+around300:
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+
+stored301:
+stored296:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result322
-	JMP  over324
+	JLT  result285
+	JMP  over287
 
-special333:
+special297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow334
+	JEQ     narrow302
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored335
+	JMP     stored296
 
-narrow334:
+narrow302:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip336
+	JEQ          skip303
 	SUBQ         SI, DI
-	JEQ          empty337
+	JEQ          empty304
 	SHRQ         $0x03, DI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   DI, X20, X20
-	VBROADCASTSS X20, Z4
+	VPXORD       X11, X11, X11
+	VCVTSI2SSQ   DI, X11, X11
+	VBROADCASTSS X11, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty337:
-skip336:
+empty304:
+skip303:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip338
+	JEQ     skip305
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -2778,87 +2303,64 @@ skip336:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip338:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around339
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored340
+skip305:
+	JMP final295
 
-around339:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored340:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around341
-	VMOVDQU64 Z2, 128(BX)
-	VMOVDQU64 Z3, 192(BX)
-	JMP       stored342
-
-around341:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored342:
-stored335:
-	JMP stored332
-
-empty326:
+empty289:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed331
+	JNE       summed294
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around343
+	JNE       around306
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored344
+	JMP       stored307
 
-around343:
+around306:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored344:
-	JMP stored332
+stored307:
+	JMP stored296
 
-tooMany323:
+tooMany286:
 	MOVQ R8, results+24(FP)
 
-over324:
+over287:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower321:
+narrower284:
 	CMPQ R10, $0x00000020
-	JLT  narrower346
+	JLT  narrower309
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over349
+	JGE  over312
 
-result347:
+result310:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few350
+	JLE   few313
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany348
+	JEQ   tooMany311
 
-few350:
+few313:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty351
+	JGE     empty314
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2868,9 +2370,9 @@ few350:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows353
+	JGE     rows316
 
-row352:
+row315:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2889,13 +2391,13 @@ row352:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row352
+	JLT          row315
 
-rows353:
+rows316:
 	CMPQ R13, DI
-	JGE  rows355
+	JGE  rows318
 
-row354:
+row317:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2910,115 +2412,113 @@ row354:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row354
+	JLT          row317
 
-rows355:
-summed356:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special358
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
+rows318:
+summed319:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special322
 
-stored357:
+final320:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around323
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z1, 64(BX)
+	JMP       stored324
+
+around323:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+
+stored324:
+stored321:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result347
-	JMP  over349
+	JLT  result310
+	JMP  over312
 
-special358:
+special322:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow359
+	JEQ     narrow325
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored360
+	JMP     stored321
 
-narrow359:
+narrow325:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip361
+	JEQ          skip326
 	SUBQ         SI, DI
-	JEQ          empty362
+	JEQ          empty327
 	SHRQ         $0x03, DI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   DI, X21, X21
-	VBROADCASTSS X21, Z2
+	VPXORD       X12, X12, X12
+	VCVTSI2SSQ   DI, X12, X12
+	VBROADCASTSS X12, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty362:
-skip361:
+empty327:
+skip326:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip363
+	JEQ     skip328
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip363:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around364
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored365
+skip328:
+	JMP final320
 
-around364:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored365:
-stored360:
-	JMP stored357
-
-empty351:
+empty314:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed356
+	JNE       summed319
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around366
+	JNE       around329
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored367
+	JMP       stored330
 
-around366:
+around329:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored367:
-	JMP stored357
+stored330:
+	JMP stored321
 
-tooMany348:
+tooMany311:
 	MOVQ R8, results+24(FP)
 
-over349:
+over312:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower346:
+narrower309:
 	CMPQ R10, $0x00000010
-	JLT  narrower369
+	JLT  narrower332
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over372
+	JGE  over335
 
-result370:
+result333:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few373
+	JLE   few336
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany371
+	JEQ   tooMany334
 
-few373:
+few336:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty374
+	JGE     empty337
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3028,9 +2528,9 @@ few373:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows376
+	JGE     rows339
 
-row375:
+row338:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -3045,13 +2545,13 @@ row375:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row375
+	JLT          row338
 
-rows376:
+rows339:
 	CMPQ R13, DI
-	JGE  rows378
+	JGE  rows341
 
-row377:
+row340:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -3063,109 +2563,108 @@ row377:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row377
+	JLT          row340
 
-rows378:
-summed379:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special381
-	VMOVUPS Z0, (BX)
+rows341:
+summed342:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special345
 
-stored380:
+final343:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around346
+	VMOVDQU64 Z0, (BX)
+	JMP       stored347
+
+around346:
+	VMOVNTDQ Z0, (BX)
+
+stored347:
+stored344:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result370
-	JMP  over372
+	JLT  result333
+	JMP  over335
 
-special381:
+special345:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow382
+	JEQ     narrow348
 	VMOVUPS Z0, (BX)
-	JMP     stored383
+	JMP     stored344
 
-narrow382:
+narrow348:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip384
+	JEQ          skip349
 	SUBQ         SI, DI
-	JEQ          empty385
+	JEQ          empty350
 	SHRQ         $0x03, DI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   DI, X22, X22
-	VBROADCASTSS X22, Z1
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   DI, X13, X13
+	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty385:
-skip384:
+empty350:
+skip349:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip386
+	JEQ     skip351
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip386:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around387
-	VMOVDQU64 Z0, (BX)
-	JMP       stored388
+skip351:
+	JMP final343
 
-around387:
-	VMOVNTDQ Z0, (BX)
-
-stored388:
-stored383:
-	JMP stored380
-
-empty374:
+empty337:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed379
+	JNE       summed342
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around389
+	JNE       around352
 	VMOVDQU64 Z0, (BX)
-	JMP       stored390
+	JMP       stored353
 
-around389:
+around352:
 	VMOVNTDQ Z0, (BX)
 
-stored390:
-	JMP stored380
+stored353:
+	JMP stored344
 
-tooMany371:
+tooMany334:
 	MOVQ R8, results+24(FP)
 
-over372:
+over335:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower369:
+narrower332:
 	TESTQ R10, R10
-	JLE   done391
+	JLE   done354
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over394
+	JGE   over357
 
-result392:
+result355:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few395
+	JLE   few358
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany393
+	JEQ   tooMany356
 
-few395:
+few358:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty396
+	JGE     empty359
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3175,9 +2674,9 @@ few395:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows398
+	JGE     rows361
 
-row397:
+row360:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -3192,13 +2691,13 @@ row397:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row397
+	JLT          row360
 
-rows398:
+rows361:
 	CMPQ R13, DI
-	JGE  rows400
+	JGE  rows363
 
-row399:
+row362:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -3210,60 +2709,59 @@ row399:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row399
+	JLT          row362
 
-rows400:
-summed401:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special403
+rows363:
+summed364:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special367
+
+final365:
 	VMOVUPS Z0, K1, (BX)
 
-stored402:
+stored366:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result355
+	JMP  over357
 
-special403:
+special367:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow404
+	JEQ     narrow368
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored405
+	JMP     stored366
 
-narrow404:
+narrow368:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip406
+	JEQ          skip369
 	SUBQ         SI, DI
-	JEQ          empty407
+	JEQ          empty370
 	SHRQ         $0x03, DI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   DI, X23, X23
-	VBROADCASTSS X23, Z1
+	VPXORD       X14, X14, X14
+	VCVTSI2SSQ   DI, X14, X14
+	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty407:
-skip406:
+empty370:
+skip369:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip408
+	JEQ       skip371
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip408:
-	VMOVUPS Z0, K1, (BX)
+skip371:
+	JMP final365
 
-stored405:
-	JMP stored402
+empty359:
+	JMP summed364
+	JMP stored366
 
-empty396:
-	JMP summed401
-	JMP stored402
-
-tooMany393:
+tooMany356:
 	MOVQ R8, results+24(FP)
 
-over394:
-done391:
+over357:
+done354:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -3278,22 +2776,22 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none409
+	JEQ   none372
 	SUBQ  positions+32(FP), AX
 
-none409:
+none372:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile410:
+tile373:
 	CMPQ R10, $0x00000080
-	JLT  narrower411
+	JLT  narrower374
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over414
+	JGE  over377
 
-result412:
+result375:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3303,7 +2801,7 @@ result412:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty415
+	JGE     empty378
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3327,9 +2825,9 @@ result412:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows418
+	JGE     rows381
 
-row417:
+row380:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3385,13 +2883,13 @@ row417:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row417
+	JLT        row380
 
-rows418:
+rows381:
 	CMPQ R11, DI
-	JGE  rows420
+	JGE  rows383
 
-row419:
+row382:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -3437,9 +2935,9 @@ row419:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row419
+	JLT       row382
 
-rows420:
+rows383:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -3450,7 +2948,7 @@ rows420:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none421
+	JEQ           none384
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3555,10 +3053,10 @@ rows420:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none421:
-	JMP stored416
+none384:
+	JMP stored379
 
-empty415:
+empty378:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3577,7 +3075,7 @@ empty415:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none422
+	JEQ     none385
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3602,30 +3100,30 @@ empty415:
 	VMOVUPD Z17, 896(SI)
 	VMOVUPD Z17, 960(SI)
 
-none422:
-stored416:
+none385:
+stored379:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result412
-	JMP  over414
+	JLT  result375
+	JMP  over377
 	MOVQ R8, results+24(FP)
 
-over414:
+over377:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile410
+	JMP  tile373
 
-narrower411:
+narrower374:
 	CMPQ R10, $0x00000040
-	JLT  narrower424
+	JLT  narrower387
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over427
+	JGE  over390
 
-result425:
+result388:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3635,7 +3133,7 @@ result425:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty428
+	JGE     empty391
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3651,9 +3149,9 @@ result425:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows431
+	JGE     rows394
 
-row430:
+row393:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3685,13 +3183,13 @@ row430:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row430
+	JLT        row393
 
-rows431:
+rows394:
 	CMPQ R11, DI
-	JGE  rows433
+	JGE  rows396
 
-row432:
+row395:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -3717,16 +3215,16 @@ row432:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row432
+	JLT       row395
 
-rows433:
+rows396:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none434
+	JEQ           none397
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3783,10 +3281,10 @@ rows433:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none434:
-	JMP stored429
+none397:
+	JMP stored392
 
-empty428:
+empty391:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3797,7 +3295,7 @@ empty428:
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none435
+	JEQ     none398
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3814,29 +3312,29 @@ empty428:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none435:
-stored429:
+none398:
+stored392:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result425
-	JMP  over427
+	JLT  result388
+	JMP  over390
 	MOVQ R8, results+24(FP)
 
-over427:
+over390:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower424:
+narrower387:
 	CMPQ R10, $0x00000020
-	JLT  narrower437
+	JLT  narrower400
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over440
+	JGE  over403
 
-result438:
+result401:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3846,7 +3344,7 @@ result438:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty441
+	JGE     empty404
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3858,9 +3356,9 @@ result438:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows444
+	JGE     rows407
 
-row443:
+row406:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3880,13 +3378,13 @@ row443:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row443
+	JLT        row406
 
-rows444:
+rows407:
 	CMPQ R11, DI
-	JGE  rows446
+	JGE  rows409
 
-row445:
+row408:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -3902,14 +3400,14 @@ row445:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row445
+	JLT       row408
 
-rows446:
+rows409:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none447
+	JEQ           none410
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3942,17 +3440,17 @@ rows446:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none447:
-	JMP stored442
+none410:
+	JMP stored405
 
-empty441:
+empty404:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none448
+	JEQ     none411
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3965,29 +3463,29 @@ empty441:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none448:
-stored442:
+none411:
+stored405:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result438
-	JMP  over440
+	JLT  result401
+	JMP  over403
 	MOVQ R8, results+24(FP)
 
-over440:
+over403:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower437:
+narrower400:
 	CMPQ R10, $0x00000010
-	JLT  narrower450
+	JLT  narrower413
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over453
+	JGE  over416
 
-result451:
+result414:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3997,7 +3495,7 @@ result451:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty454
+	JGE     empty417
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -4007,9 +3505,9 @@ result451:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows457
+	JGE     rows420
 
-row456:
+row419:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -4023,13 +3521,13 @@ row456:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row456
+	JLT        row419
 
-rows457:
+rows420:
 	CMPQ R11, DI
-	JGE  rows459
+	JGE  rows422
 
-row458:
+row421:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -4040,13 +3538,13 @@ row458:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row458
+	JLT       row421
 
-rows459:
+rows422:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none460
+	JEQ           none423
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -4067,15 +3565,15 @@ rows459:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none460:
-	JMP stored455
+none423:
+	JMP stored418
 
-empty454:
+empty417:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none461
+	JEQ     none424
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -4086,32 +3584,32 @@ empty454:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none461:
-stored455:
+none424:
+stored418:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result451
-	JMP  over453
+	JLT  result414
+	JMP  over416
 	MOVQ R8, results+24(FP)
 
-over453:
+over416:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower450:
+narrower413:
 	TESTQ R10, R10
-	JLE   done462
+	JLE   done425
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over465
+	JGE   over428
 
-result463:
+result426:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -4121,7 +3619,7 @@ result463:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty466
+	JGE     empty429
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -4131,9 +3629,9 @@ result463:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows469
+	JGE     rows432
 
-row468:
+row431:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -4147,13 +3645,13 @@ row468:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row468
+	JLT        row431
 
-rows469:
+rows432:
 	CMPQ R11, DI
-	JGE  rows471
+	JGE  rows434
 
-row470:
+row433:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -4164,13 +3662,13 @@ row470:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row470
+	JLT       row433
 
-rows471:
+rows434:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none472
+	JEQ           none435
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -4192,15 +3690,15 @@ rows471:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none472:
-	JMP stored467
+none435:
+	JMP stored430
 
-empty466:
+empty429:
 	VPXORD   Z0, Z0, Z0
 	VMOVUPS  all32_ffffffff<>+0(SB), Z17
 	VMOVUPS  Z0, K1, (BX)
 	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none473
+	JEQ      none436
 	MOVQ     columns+72(FP), SI
 	SUBQ     R10, SI
 	SHLQ     $0x03, SI
@@ -4212,17 +3710,17 @@ empty466:
 	KSHIFTRW $0x08, K1, K2
 	VMOVUPD  Z17, K2, 64(SI)
 
-none473:
-stored467:
+none436:
+stored430:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result463
-	JMP  over465
+	JLT  result426
+	JMP  over428
 	MOVQ R8, results+24(FP)
 
-over465:
-done462:
+over428:
+done425:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -4514,35 +4012,108 @@ row20:
 rows21:
 summed7:
 summed22:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special24
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
-	VMOVUPD Z4, 256(AX)
-	VMOVUPD Z5, 320(AX)
-	VMOVUPD Z6, 384(AX)
-	VMOVUPD Z7, 448(AX)
-	VMOVUPD Z8, 512(AX)
-	VMOVUPD Z9, 576(AX)
-	VMOVUPD Z10, 640(AX)
-	VMOVUPD Z11, 704(AX)
-	VMOVUPD Z12, 768(AX)
-	VMOVUPD Z13, 832(AX)
-	VMOVUPD Z14, 896(AX)
-	VMOVUPD Z15, 960(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
-stored23:
+final23:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around26
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored27:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around28
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored29:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around30
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored31:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around32
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
+
+stored33:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around34
+	VMOVDQU64 Z8, 512(AX)
+	VMOVDQU64 Z9, 576(AX)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Z8, 512(AX)
+	VMOVNTDQ Z9, 576(AX)
+
+stored35:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around36
+	VMOVDQU64 Z10, 640(AX)
+	VMOVDQU64 Z11, 704(AX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Z10, 640(AX)
+	VMOVNTDQ Z11, 704(AX)
+
+stored37:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around38
+	VMOVDQU64 Z12, 768(AX)
+	VMOVDQU64 Z13, 832(AX)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Z12, 768(AX)
+	VMOVNTDQ Z13, 832(AX)
+
+stored39:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around40
+	VMOVDQU64 Z14, 896(AX)
+	VMOVDQU64 Z15, 960(AX)
+	JMP       stored41
+
+around40:
+	VMOVNTDQ Z14, 896(AX)
+	VMOVNTDQ Z15, 960(AX)
+
+stored41:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special24:
+special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow42
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4559,13 +4130,13 @@ special24:
 	VMOVUPD Z13, 832(AX)
 	VMOVUPD Z14, 896(AX)
 	VMOVUPD Z15, 960(AX)
-	JMP     stored26
+	JMP     stored24
 
-narrow25:
+narrow42:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip27
+	JEQ          skip43
 	SUBQ         BX, SI
-	JEQ          empty28
+	JEQ          empty44
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   SI, X18, X18
@@ -4587,10 +4158,10 @@ narrow25:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty28:
-skip27:
+empty44:
+skip43:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip29
+	JEQ     skip45
 	VMOVUPD (AX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(AX), Z16
@@ -4624,97 +4195,8 @@ skip27:
 	VMOVUPD 960(AX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip29:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored31:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored33:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored35:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored37:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
-
-stored39:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
-
-stored41:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around42
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
-
-stored43:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around44
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
-	JMP       stored45
-
-around44:
-	VMOVNTDQ Z14, 896(AX)
-	VMOVNTDQ Z15, 960(AX)
-
-stored45:
-stored26:
-	JMP stored23
+skip45:
+	JMP final23
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -4758,7 +4240,7 @@ around46:
 	VMOVNTDQ Z0, 960(AX)
 
 stored47:
-	JMP stored23
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -4937,27 +4419,64 @@ row67:
 rows68:
 summed54:
 summed69:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special71
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
-	VMOVUPD Z4, 256(AX)
-	VMOVUPD Z5, 320(AX)
-	VMOVUPD Z6, 384(AX)
-	VMOVUPD Z7, 448(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special72
 
-stored70:
+final70:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around73
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored74:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around75
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored76
+
+around75:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored76:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around77
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored78
+
+around77:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored78:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around79
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
+
+stored80:
+stored71:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result50
 	JMP  over52
 
-special71:
+special72:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow72
+	JEQ     narrow81
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4966,13 +4485,13 @@ special71:
 	VMOVUPD Z5, 320(AX)
 	VMOVUPD Z6, 384(AX)
 	VMOVUPD Z7, 448(AX)
-	JMP     stored73
+	JMP     stored71
 
-narrow72:
+narrow81:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip74
+	JEQ          skip82
 	SUBQ         BX, SI
-	JEQ          empty75
+	JEQ          empty83
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   SI, X19, X19
@@ -4986,10 +4505,10 @@ narrow72:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty75:
-skip74:
+empty83:
+skip82:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip76
+	JEQ     skip84
 	VMOVUPD (AX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(AX), Z8
@@ -5007,53 +4526,8 @@ skip74:
 	VMOVUPD 448(AX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip76:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around77
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored78
-
-around77:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored78:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around79
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored80
-
-around79:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored80:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around81
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored82
-
-around81:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored82:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored84:
-stored73:
-	JMP stored70
+skip84:
+	JMP final70
 
 empty55:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -5081,7 +4555,7 @@ around85:
 	VMOVNTDQ Z0, 448(AX)
 
 stored86:
-	JMP stored70
+	JMP stored71
 
 tooMany51:
 	MOVQ DI, results+24(FP)
@@ -5241,38 +4715,66 @@ row106:
 rows107:
 summed93:
 summed108:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special110
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
-	VMOVUPD Z4, 256(AX)
-	VMOVUPD Z5, 320(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special111
 
-stored109:
+final109:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around112
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored113:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around114
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored115
+
+around114:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored115:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around116
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored117
+
+around116:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored117:
+stored110:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result89
 	JMP  over91
 
-special110:
+special111:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow111
+	JEQ     narrow118
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
 	VMOVUPD Z4, 256(AX)
 	VMOVUPD Z5, 320(AX)
-	JMP     stored112
+	JMP     stored110
 
-narrow111:
+narrow118:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip113
+	JEQ          skip119
 	SUBQ         BX, SI
-	JEQ          empty114
+	JEQ          empty120
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   SI, X20, X20
@@ -5284,10 +4786,10 @@ narrow111:
 	VDIVPD       Z6, Z4, Z4
 	VDIVPD       Z6, Z5, Z5
 
-empty114:
-skip113:
+empty120:
+skip119:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip115
+	JEQ     skip121
 	VMOVUPD (AX), Z6
 	VADDPD  Z0, Z6, Z0
 	VMOVUPD 64(AX), Z6
@@ -5301,42 +4803,8 @@ skip113:
 	VMOVUPD 320(AX), Z6
 	VADDPD  Z5, Z6, Z5
 
-skip115:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored117
-
-around116:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored117:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around118
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored119
-
-around118:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored119:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored121
-
-around120:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored121:
-stored112:
-	JMP stored109
+skip121:
+	JMP final109
 
 empty94:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -5360,7 +4828,7 @@ around122:
 	VMOVNTDQ Z0, 320(AX)
 
 stored123:
-	JMP stored109
+	JMP stored110
 
 tooMany90:
 	MOVQ DI, results+24(FP)
@@ -5502,34 +4970,53 @@ row143:
 rows144:
 summed130:
 summed145:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special147
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special148
 
-stored146:
+final146:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around149
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored150
+
+around149:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored150:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around151
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored152
+
+around151:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored152:
+stored147:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result126
 	JMP  over128
 
-special147:
+special148:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow148
+	JEQ     narrow153
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
-	JMP     stored149
+	JMP     stored147
 
-narrow148:
+narrow153:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
+	JEQ          skip154
 	SUBQ         BX, SI
-	JEQ          empty151
+	JEQ          empty155
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   SI, X21, X21
@@ -5539,10 +5026,10 @@ narrow148:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty151:
-skip150:
+empty155:
+skip154:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip152
+	JEQ     skip156
 	VMOVUPD (AX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(AX), Z4
@@ -5552,31 +5039,8 @@ skip150:
 	VMOVUPD 192(AX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip152:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around153
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored154
-
-around153:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored154:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around155
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored156
-
-around155:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored156:
-stored149:
-	JMP stored146
+skip156:
+	JMP final146
 
 empty131:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -5596,7 +5060,7 @@ around157:
 	VMOVNTDQ Z0, 192(AX)
 
 stored158:
-	JMP stored146
+	JMP stored147
 
 tooMany127:
 	MOVQ DI, results+24(FP)
@@ -5720,30 +5184,40 @@ row178:
 rows179:
 summed165:
 summed180:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special182
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special183
 
-stored181:
+final181:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around184
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	JMP       stored185
+
+around184:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored185:
+stored182:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result161
 	JMP  over163
 
-special182:
+special183:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow183
+	JEQ     narrow186
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
-	JMP     stored184
+	JMP     stored182
 
-narrow183:
+narrow186:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip185
+	JEQ          skip187
 	SUBQ         BX, SI
-	JEQ          empty186
+	JEQ          empty188
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   SI, X22, X22
@@ -5751,29 +5225,17 @@ narrow183:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty186:
-skip185:
+empty188:
+skip187:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip187
+	JEQ     skip189
 	VMOVUPD (AX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(AX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip187:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around188
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored189
-
-around188:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored189:
-stored184:
-	JMP stored181
+skip189:
+	JMP final181
 
 empty166:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -5789,7 +5251,7 @@ around190:
 	VMOVNTDQ Z0, 64(AX)
 
 stored191:
-	JMP stored181
+	JMP stored182
 
 tooMany162:
 	MOVQ DI, results+24(FP)
@@ -5904,53 +5366,52 @@ row211:
 rows212:
 summed198:
 summed213:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special215
-	VMOVUPD Z0, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special216
 
-stored214:
+final214:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around217
+	VMOVDQU64 Z0, (AX)
+	JMP       stored218
+
+around217:
+	VMOVNTDQ Z0, (AX)
+
+stored218:
+stored215:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result194
 	JMP  over196
 
-special215:
+special216:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow216
+	JEQ     narrow219
 	VMOVUPD Z0, (AX)
-	JMP     stored217
+	JMP     stored215
 
-narrow216:
+narrow219:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip218
+	JEQ          skip220
 	SUBQ         BX, SI
-	JEQ          empty219
+	JEQ          empty221
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   SI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty219:
-skip218:
+empty221:
+skip220:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip220
+	JEQ     skip222
 	VMOVUPD (AX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip220:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around221
-	VMOVDQU64 Z0, (AX)
-	JMP       stored222
-
-around221:
-	VMOVNTDQ Z0, (AX)
-
-stored222:
-stored217:
-	JMP stored214
+skip222:
+	JMP final214
 
 empty199:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -5964,7 +5425,7 @@ around223:
 	VMOVNTDQ Z0, (AX)
 
 stored224:
-	JMP stored214
+	JMP stored215
 
 tooMany195:
 	MOVQ DI, results+24(FP)
@@ -6086,24 +5547,26 @@ row243:
 rows244:
 summed230:
 summed245:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special247
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special248
+
+final246:
 	VMOVUPD Z0, K1, (AX)
 
-stored246:
+stored247:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result226
 	JMP  over228
 
-special247:
+special248:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow248
+	JEQ     narrow249
 	VMOVUPD Z0, K1, (AX)
-	JMP     stored249
+	JMP     stored247
 
-narrow248:
+narrow249:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip250
 	SUBQ         BX, SI
@@ -6122,14 +5585,11 @@ skip250:
 	VADDPD    Z0, Z1, Z0
 
 skip252:
-	VMOVUPD Z0, K1, (AX)
-
-stored249:
-	JMP stored246
+	JMP final246
 
 empty231:
 	JMP summed245
-	JMP stored246
+	JMP stored247
 
 tooMany227:
 	MOVQ DI, results+24(FP)
@@ -6158,7 +5618,7 @@ none253:
 	MOVQ columns+88(FP), R10
 
 tile254:
-	CMPQ R10, $0x00000080
+	CMPQ R10, $0x00000040
 	JLT  narrower255
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -6188,457 +5648,8 @@ few259:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
 	JGE     empty260
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -32(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows262
-
-row261:
-	MOVQ         32(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y16
-	VMOVUPD      (R9)(R14*1), Z17
-	VPCMPEQD     (R12), Y16, K1
-	VADDPD       Z17, Z0, K1, Z0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPD      64(R9)(R14*1), Z17
-	VPCMPEQD     32(R12), Y16, K1
-	VADDPD       Z17, Z1, K1, Z1
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPD      128(R9)(R14*1), Z17
-	VPCMPEQD     64(R12), Y16, K1
-	VADDPD       Z17, Z2, K1, Z2
-	PREFETCHT0   128(R9)(R15*1)
-	VMOVUPD      192(R9)(R14*1), Z17
-	VPCMPEQD     96(R12), Y16, K1
-	VADDPD       Z17, Z3, K1, Z3
-	PREFETCHT0   192(R9)(R15*1)
-	VMOVUPD      256(R9)(R14*1), Z17
-	VPCMPEQD     128(R12), Y16, K1
-	VADDPD       Z17, Z4, K1, Z4
-	PREFETCHT0   256(R9)(R15*1)
-	VMOVUPD      320(R9)(R14*1), Z17
-	VPCMPEQD     160(R12), Y16, K1
-	VADDPD       Z17, Z5, K1, Z5
-	PREFETCHT0   320(R9)(R15*1)
-	VMOVUPD      384(R9)(R14*1), Z17
-	VPCMPEQD     192(R12), Y16, K1
-	VADDPD       Z17, Z6, K1, Z6
-	PREFETCHT0   384(R9)(R15*1)
-	VMOVUPD      448(R9)(R14*1), Z17
-	VPCMPEQD     224(R12), Y16, K1
-	VADDPD       Z17, Z7, K1, Z7
-	PREFETCHT0   448(R9)(R15*1)
-	VMOVUPD      512(R9)(R14*1), Z17
-	VPCMPEQD     256(R12), Y16, K1
-	VADDPD       Z17, Z8, K1, Z8
-	PREFETCHT0   512(R9)(R15*1)
-	VMOVUPD      576(R9)(R14*1), Z17
-	VPCMPEQD     288(R12), Y16, K1
-	VADDPD       Z17, Z9, K1, Z9
-	PREFETCHT0   576(R9)(R15*1)
-	VMOVUPD      640(R9)(R14*1), Z17
-	VPCMPEQD     320(R12), Y16, K1
-	VADDPD       Z17, Z10, K1, Z10
-	PREFETCHT0   640(R9)(R15*1)
-	VMOVUPD      704(R9)(R14*1), Z17
-	VPCMPEQD     352(R12), Y16, K1
-	VADDPD       Z17, Z11, K1, Z11
-	PREFETCHT0   704(R9)(R15*1)
-	VMOVUPD      768(R9)(R14*1), Z17
-	VPCMPEQD     384(R12), Y16, K1
-	VADDPD       Z17, Z12, K1, Z12
-	PREFETCHT0   768(R9)(R15*1)
-	VMOVUPD      832(R9)(R14*1), Z17
-	VPCMPEQD     416(R12), Y16, K1
-	VADDPD       Z17, Z13, K1, Z13
-	PREFETCHT0   832(R9)(R15*1)
-	VMOVUPD      896(R9)(R14*1), Z17
-	VPCMPEQD     448(R12), Y16, K1
-	VADDPD       Z17, Z14, K1, Z14
-	PREFETCHT0   896(R9)(R15*1)
-	VMOVUPD      960(R9)(R14*1), Z17
-	VPCMPEQD     480(R12), Y16, K1
-	VADDPD       Z17, Z15, K1, Z15
-	PREFETCHT0   960(R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row261
-
-rows262:
-	CMPQ R13, DI
-	JGE  rows264
-
-row263:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y16
-	VMOVUPD      (R9)(R14*1), Z17
-	VPCMPEQD     (R12), Y16, K1
-	VADDPD       Z17, Z0, K1, Z0
-	VMOVUPD      64(R9)(R14*1), Z17
-	VPCMPEQD     32(R12), Y16, K1
-	VADDPD       Z17, Z1, K1, Z1
-	VMOVUPD      128(R9)(R14*1), Z17
-	VPCMPEQD     64(R12), Y16, K1
-	VADDPD       Z17, Z2, K1, Z2
-	VMOVUPD      192(R9)(R14*1), Z17
-	VPCMPEQD     96(R12), Y16, K1
-	VADDPD       Z17, Z3, K1, Z3
-	VMOVUPD      256(R9)(R14*1), Z17
-	VPCMPEQD     128(R12), Y16, K1
-	VADDPD       Z17, Z4, K1, Z4
-	VMOVUPD      320(R9)(R14*1), Z17
-	VPCMPEQD     160(R12), Y16, K1
-	VADDPD       Z17, Z5, K1, Z5
-	VMOVUPD      384(R9)(R14*1), Z17
-	VPCMPEQD     192(R12), Y16, K1
-	VADDPD       Z17, Z6, K1, Z6
-	VMOVUPD      448(R9)(R14*1), Z17
-	VPCMPEQD     224(R12), Y16, K1
-	VADDPD       Z17, Z7, K1, Z7
-	VMOVUPD      512(R9)(R14*1), Z17
-	VPCMPEQD     256(R12), Y16, K1
-	VADDPD       Z17, Z8, K1, Z8
-	VMOVUPD      576(R9)(R14*1), Z17
-	VPCMPEQD     288(R12), Y16, K1
-	VADDPD       Z17, Z9, K1, Z9
-	VMOVUPD      640(R9)(R14*1), Z17
-	VPCMPEQD     320(R12), Y16, K1
-	VADDPD       Z17, Z10, K1, Z10
-	VMOVUPD      704(R9)(R14*1), Z17
-	VPCMPEQD     352(R12), Y16, K1
-	VADDPD       Z17, Z11, K1, Z11
-	VMOVUPD      768(R9)(R14*1), Z17
-	VPCMPEQD     384(R12), Y16, K1
-	VADDPD       Z17, Z12, K1, Z12
-	VMOVUPD      832(R9)(R14*1), Z17
-	VPCMPEQD     416(R12), Y16, K1
-	VADDPD       Z17, Z13, K1, Z13
-	VMOVUPD      896(R9)(R14*1), Z17
-	VPCMPEQD     448(R12), Y16, K1
-	VADDPD       Z17, Z14, K1, Z14
-	VMOVUPD      960(R9)(R14*1), Z17
-	VPCMPEQD     480(R12), Y16, K1
-	VADDPD       Z17, Z15, K1, Z15
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row263
-
-rows264:
-summed265:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special267
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
-	VMOVUPD Z2, 128(BX)
-	VMOVUPD Z3, 192(BX)
-	VMOVUPD Z4, 256(BX)
-	VMOVUPD Z5, 320(BX)
-	VMOVUPD Z6, 384(BX)
-	VMOVUPD Z7, 448(BX)
-	VMOVUPD Z8, 512(BX)
-	VMOVUPD Z9, 576(BX)
-	VMOVUPD Z10, 640(BX)
-	VMOVUPD Z11, 704(BX)
-	VMOVUPD Z12, 768(BX)
-	VMOVUPD Z13, 832(BX)
-	VMOVUPD Z14, 896(BX)
-	VMOVUPD Z15, 960(BX)
-
-stored266:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result256
-	JMP  over258
-
-special267:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
-	VMOVUPD Z2, 128(BX)
-	VMOVUPD Z3, 192(BX)
-	VMOVUPD Z4, 256(BX)
-	VMOVUPD Z5, 320(BX)
-	VMOVUPD Z6, 384(BX)
-	VMOVUPD Z7, 448(BX)
-	VMOVUPD Z8, 512(BX)
-	VMOVUPD Z9, 576(BX)
-	VMOVUPD Z10, 640(BX)
-	VMOVUPD Z11, 704(BX)
-	VMOVUPD Z12, 768(BX)
-	VMOVUPD Z13, 832(BX)
-	VMOVUPD Z14, 896(BX)
-	VMOVUPD Z15, 960(BX)
-	JMP     stored269
-
-narrow268:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip270
-	SUBQ         SI, DI
-	JEQ          empty271
-	SHRQ         $0x03, DI
-	VPXORD       X18, X18, X18
-	VCVTSI2SDQ   DI, X18, X18
-	VBROADCASTSD X18, Z16
-	VDIVPD       Z16, Z0, Z0
-	VDIVPD       Z16, Z1, Z1
-	VDIVPD       Z16, Z2, Z2
-	VDIVPD       Z16, Z3, Z3
-	VDIVPD       Z16, Z4, Z4
-	VDIVPD       Z16, Z5, Z5
-	VDIVPD       Z16, Z6, Z6
-	VDIVPD       Z16, Z7, Z7
-	VDIVPD       Z16, Z8, Z8
-	VDIVPD       Z16, Z9, Z9
-	VDIVPD       Z16, Z10, Z10
-	VDIVPD       Z16, Z11, Z11
-	VDIVPD       Z16, Z12, Z12
-	VDIVPD       Z16, Z13, Z13
-	VDIVPD       Z16, Z14, Z14
-	VDIVPD       Z16, Z15, Z15
-
-empty271:
-skip270:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip272
-	VMOVUPD (BX), Z16
-	VADDPD  Z0, Z16, Z0
-	VMOVUPD 64(BX), Z16
-	VADDPD  Z1, Z16, Z1
-	VMOVUPD 128(BX), Z16
-	VADDPD  Z2, Z16, Z2
-	VMOVUPD 192(BX), Z16
-	VADDPD  Z3, Z16, Z3
-	VMOVUPD 256(BX), Z16
-	VADDPD  Z4, Z16, Z4
-	VMOVUPD 320(BX), Z16
-	VADDPD  Z5, Z16, Z5
-	VMOVUPD 384(BX), Z16
-	VADDPD  Z6, Z16, Z6
-	VMOVUPD 448(BX), Z16
-	VADDPD  Z7, Z16, Z7
-	VMOVUPD 512(BX), Z16
-	VADDPD  Z8, Z16, Z8
-	VMOVUPD 576(BX), Z16
-	VADDPD  Z9, Z16, Z9
-	VMOVUPD 640(BX), Z16
-	VADDPD  Z10, Z16, Z10
-	VMOVUPD 704(BX), Z16
-	VADDPD  Z11, Z16, Z11
-	VMOVUPD 768(BX), Z16
-	VADDPD  Z12, Z16, Z12
-	VMOVUPD 832(BX), Z16
-	VADDPD  Z13, Z16, Z13
-	VMOVUPD 896(BX), Z16
-	VADDPD  Z14, Z16, Z14
-	VMOVUPD 960(BX), Z16
-	VADDPD  Z15, Z16, Z15
-
-skip272:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored274
-
-around273:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored274:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around275
-	VMOVDQU64 Z2, 128(BX)
-	VMOVDQU64 Z3, 192(BX)
-	JMP       stored276
-
-around275:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored276:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
-	VMOVDQU64 Z4, 256(BX)
-	VMOVDQU64 Z5, 320(BX)
-	JMP       stored278
-
-around277:
-	VMOVNTDQ Z4, 256(BX)
-	VMOVNTDQ Z5, 320(BX)
-
-stored278:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around279
-	VMOVDQU64 Z6, 384(BX)
-	VMOVDQU64 Z7, 448(BX)
-	JMP       stored280
-
-around279:
-	VMOVNTDQ Z6, 384(BX)
-	VMOVNTDQ Z7, 448(BX)
-
-stored280:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
-	VMOVDQU64 Z8, 512(BX)
-	VMOVDQU64 Z9, 576(BX)
-	JMP       stored282
-
-around281:
-	VMOVNTDQ Z8, 512(BX)
-	VMOVNTDQ Z9, 576(BX)
-
-stored282:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around283
-	VMOVDQU64 Z10, 640(BX)
-	VMOVDQU64 Z11, 704(BX)
-	JMP       stored284
-
-around283:
-	VMOVNTDQ Z10, 640(BX)
-	VMOVNTDQ Z11, 704(BX)
-
-stored284:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around285
-	VMOVDQU64 Z12, 768(BX)
-	VMOVDQU64 Z13, 832(BX)
-	JMP       stored286
-
-around285:
-	VMOVNTDQ Z12, 768(BX)
-	VMOVNTDQ Z13, 832(BX)
-
-stored286:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around287
-	VMOVDQU64 Z14, 896(BX)
-	VMOVDQU64 Z15, 960(BX)
-	JMP       stored288
-
-around287:
-	VMOVNTDQ Z14, 896(BX)
-	VMOVNTDQ Z15, 960(BX)
-
-stored288:
-stored269:
-	JMP stored266
-
-empty260:
-	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed265
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	VMOVDQU64 Z0, 128(BX)
-	VMOVDQU64 Z0, 192(BX)
-	VMOVDQU64 Z0, 256(BX)
-	VMOVDQU64 Z0, 320(BX)
-	VMOVDQU64 Z0, 384(BX)
-	VMOVDQU64 Z0, 448(BX)
-	VMOVDQU64 Z0, 512(BX)
-	VMOVDQU64 Z0, 576(BX)
-	VMOVDQU64 Z0, 640(BX)
-	VMOVDQU64 Z0, 704(BX)
-	VMOVDQU64 Z0, 768(BX)
-	VMOVDQU64 Z0, 832(BX)
-	VMOVDQU64 Z0, 896(BX)
-	VMOVDQU64 Z0, 960(BX)
-	JMP       stored290
-
-around289:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-	VMOVNTDQ Z0, 128(BX)
-	VMOVNTDQ Z0, 192(BX)
-	VMOVNTDQ Z0, 256(BX)
-	VMOVNTDQ Z0, 320(BX)
-	VMOVNTDQ Z0, 384(BX)
-	VMOVNTDQ Z0, 448(BX)
-	VMOVNTDQ Z0, 512(BX)
-	VMOVNTDQ Z0, 576(BX)
-	VMOVNTDQ Z0, 640(BX)
-	VMOVNTDQ Z0, 704(BX)
-	VMOVNTDQ Z0, 768(BX)
-	VMOVNTDQ Z0, 832(BX)
-	VMOVNTDQ Z0, 896(BX)
-	VMOVNTDQ Z0, 960(BX)
-
-stored290:
-	JMP stored266
-
-tooMany257:
-	MOVQ R8, results+24(FP)
-
-over258:
-	ADDQ $0x00000400, R9
-	ADDQ $0x00000400, to+72(FP)
-	SUBQ $0x00000080, R10
-	JMP  tile254
-
-narrower255:
-	CMPQ R10, $0x00000040
-	JLT  narrower292
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over295
-
-result293:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few296
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany294
-
-few296:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    SI, DI
-	JGE     empty297
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6648,9 +5659,9 @@ few296:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows299
+	JGE     rows262
 
-row298:
+row261:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6693,13 +5704,13 @@ row298:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row298
+	JLT          row261
 
-rows299:
+rows262:
 	CMPQ R13, DI
-	JGE  rows301
+	JGE  rows264
 
-row300:
+row263:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6732,31 +5743,68 @@ row300:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row300
+	JLT          row263
 
-rows301:
-summed302:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special304
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
-	VMOVUPD Z2, 128(BX)
-	VMOVUPD Z3, 192(BX)
-	VMOVUPD Z4, 256(BX)
-	VMOVUPD Z5, 320(BX)
-	VMOVUPD Z6, 384(BX)
-	VMOVUPD Z7, 448(BX)
+rows264:
+summed265:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special268
 
-stored303:
+final266:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around269
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z1, 64(BX)
+	JMP       stored270
+
+around269:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+
+stored270:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around271
+	VMOVDQU64 Z2, 128(BX)
+	VMOVDQU64 Z3, 192(BX)
+	JMP       stored272
+
+around271:
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+
+stored272:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around273
+	VMOVDQU64 Z4, 256(BX)
+	VMOVDQU64 Z5, 320(BX)
+	JMP       stored274
+
+around273:
+	VMOVNTDQ Z4, 256(BX)
+	VMOVNTDQ Z5, 320(BX)
+
+stored274:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around275
+	VMOVDQU64 Z6, 384(BX)
+	VMOVDQU64 Z7, 448(BX)
+	JMP       stored276
+
+around275:
+	VMOVNTDQ Z6, 384(BX)
+	VMOVNTDQ Z7, 448(BX)
+
+stored276:
+stored267:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result293
-	JMP  over295
+	JLT  result256
+	JMP  over258
 
-special304:
+special268:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow305
+	JEQ     narrow277
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -6765,17 +5813,17 @@ special304:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored306
+	JMP     stored267
 
-narrow305:
+narrow277:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip307
+	JEQ          skip278
 	SUBQ         SI, DI
-	JEQ          empty308
+	JEQ          empty279
 	SHRQ         $0x03, DI
-	VPXORD       X19, X19, X19
-	VCVTSI2SDQ   DI, X19, X19
-	VBROADCASTSD X19, Z8
+	VPXORD       X10, X10, X10
+	VCVTSI2SDQ   DI, X10, X10
+	VBROADCASTSD X10, Z8
 	VDIVPD       Z8, Z0, Z0
 	VDIVPD       Z8, Z1, Z1
 	VDIVPD       Z8, Z2, Z2
@@ -6785,10 +5833,10 @@ narrow305:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty308:
-skip307:
+empty279:
+skip278:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip309
+	JEQ     skip280
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -6806,59 +5854,14 @@ skip307:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip309:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around310
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored311
+skip280:
+	JMP final266
 
-around310:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored311:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around312
-	VMOVDQU64 Z2, 128(BX)
-	VMOVDQU64 Z3, 192(BX)
-	JMP       stored313
-
-around312:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored313:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around314
-	VMOVDQU64 Z4, 256(BX)
-	VMOVDQU64 Z5, 320(BX)
-	JMP       stored315
-
-around314:
-	VMOVNTDQ Z4, 256(BX)
-	VMOVNTDQ Z5, 320(BX)
-
-stored315:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around316
-	VMOVDQU64 Z6, 384(BX)
-	VMOVDQU64 Z7, 448(BX)
-	JMP       stored317
-
-around316:
-	VMOVNTDQ Z6, 384(BX)
-	VMOVNTDQ Z7, 448(BX)
-
-stored317:
-stored306:
-	JMP stored303
-
-empty297:
+empty260:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed302
+	JNE       summed265
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around318
+	JNE       around281
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -6867,9 +5870,9 @@ empty297:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored319
+	JMP       stored282
 
-around318:
+around281:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -6879,37 +5882,38 @@ around318:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored319:
-	JMP stored303
+stored282:
+	JMP stored267
 
-tooMany294:
+tooMany257:
 	MOVQ R8, results+24(FP)
 
-over295:
+over258:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000040, R10
+	JMP  tile254
 
-narrower292:
+narrower255:
 	CMPQ R10, $0x00000020
-	JLT  narrower321
+	JLT  narrower284
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over324
+	JGE  over287
 
-result322:
+result285:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few325
+	JLE   few288
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany323
+	JEQ   tooMany286
 
-few325:
+few288:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -6918,7 +5922,7 @@ few325:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty326
+	JGE     empty289
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6928,9 +5932,9 @@ few325:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows328
+	JGE     rows291
 
-row327:
+row290:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6957,13 +5961,13 @@ row327:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row327
+	JLT          row290
 
-rows328:
+rows291:
 	CMPQ R13, DI
-	JGE  rows330
+	JGE  rows293
 
-row329:
+row292:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6984,51 +5988,70 @@ row329:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row329
+	JLT          row292
 
-rows330:
-summed331:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special333
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
-	VMOVUPD Z2, 128(BX)
-	VMOVUPD Z3, 192(BX)
+rows293:
+summed294:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special297
 
-stored332:
+final295:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around298
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z1, 64(BX)
+	JMP       stored299
+
+around298:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+
+stored299:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around300
+	VMOVDQU64 Z2, 128(BX)
+	VMOVDQU64 Z3, 192(BX)
+	JMP       stored301
+
+around300:
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+
+stored301:
+stored296:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result322
-	JMP  over324
+	JLT  result285
+	JMP  over287
 
-special333:
+special297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow334
+	JEQ     narrow302
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored335
+	JMP     stored296
 
-narrow334:
+narrow302:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip336
+	JEQ          skip303
 	SUBQ         SI, DI
-	JEQ          empty337
+	JEQ          empty304
 	SHRQ         $0x03, DI
-	VPXORD       X20, X20, X20
-	VCVTSI2SDQ   DI, X20, X20
-	VBROADCASTSD X20, Z4
+	VPXORD       X11, X11, X11
+	VCVTSI2SDQ   DI, X11, X11
+	VBROADCASTSD X11, Z4
 	VDIVPD       Z4, Z0, Z0
 	VDIVPD       Z4, Z1, Z1
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty337:
-skip336:
+empty304:
+skip303:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip338
+	JEQ     skip305
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -7038,87 +6061,64 @@ skip336:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip338:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around339
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored340
+skip305:
+	JMP final295
 
-around339:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored340:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around341
-	VMOVDQU64 Z2, 128(BX)
-	VMOVDQU64 Z3, 192(BX)
-	JMP       stored342
-
-around341:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored342:
-stored335:
-	JMP stored332
-
-empty326:
+empty289:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed331
+	JNE       summed294
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around343
+	JNE       around306
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored344
+	JMP       stored307
 
-around343:
+around306:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored344:
-	JMP stored332
+stored307:
+	JMP stored296
 
-tooMany323:
+tooMany286:
 	MOVQ R8, results+24(FP)
 
-over324:
+over287:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower321:
+narrower284:
 	CMPQ R10, $0x00000010
-	JLT  narrower346
+	JLT  narrower309
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over349
+	JGE  over312
 
-result347:
+result310:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few350
+	JLE   few313
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany348
+	JEQ   tooMany311
 
-few350:
+few313:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty351
+	JGE     empty314
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7128,9 +6128,9 @@ few350:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows353
+	JGE     rows316
 
-row352:
+row315:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -7149,13 +6149,13 @@ row352:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row352
+	JLT          row315
 
-rows353:
+rows316:
 	CMPQ R13, DI
-	JGE  rows355
+	JGE  rows318
 
-row354:
+row317:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -7170,115 +6170,113 @@ row354:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row354
+	JLT          row317
 
-rows355:
-summed356:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special358
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
+rows318:
+summed319:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special322
 
-stored357:
+final320:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around323
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z1, 64(BX)
+	JMP       stored324
+
+around323:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+
+stored324:
+stored321:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result347
-	JMP  over349
+	JLT  result310
+	JMP  over312
 
-special358:
+special322:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow359
+	JEQ     narrow325
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored360
+	JMP     stored321
 
-narrow359:
+narrow325:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip361
+	JEQ          skip326
 	SUBQ         SI, DI
-	JEQ          empty362
+	JEQ          empty327
 	SHRQ         $0x03, DI
-	VPXORD       X21, X21, X21
-	VCVTSI2SDQ   DI, X21, X21
-	VBROADCASTSD X21, Z2
+	VPXORD       X12, X12, X12
+	VCVTSI2SDQ   DI, X12, X12
+	VBROADCASTSD X12, Z2
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty362:
-skip361:
+empty327:
+skip326:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip363
+	JEQ     skip328
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip363:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around364
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z1, 64(BX)
-	JMP       stored365
+skip328:
+	JMP final320
 
-around364:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored365:
-stored360:
-	JMP stored357
-
-empty351:
+empty314:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed356
+	JNE       summed319
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around366
+	JNE       around329
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored367
+	JMP       stored330
 
-around366:
+around329:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored367:
-	JMP stored357
+stored330:
+	JMP stored321
 
-tooMany348:
+tooMany311:
 	MOVQ R8, results+24(FP)
 
-over349:
+over312:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower346:
+narrower309:
 	CMPQ R10, $0x00000008
-	JLT  narrower369
+	JLT  narrower332
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over372
+	JGE  over335
 
-result370:
+result333:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few373
+	JLE   few336
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany371
+	JEQ   tooMany334
 
-few373:
+few336:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty374
+	JGE     empty337
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7288,9 +6286,9 @@ few373:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows376
+	JGE     rows339
 
-row375:
+row338:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -7305,13 +6303,13 @@ row375:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row375
+	JLT          row338
 
-rows376:
+rows339:
 	CMPQ R13, DI
-	JGE  rows378
+	JGE  rows341
 
-row377:
+row340:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -7323,109 +6321,108 @@ row377:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row377
+	JLT          row340
 
-rows378:
-summed379:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special381
-	VMOVUPD Z0, (BX)
+rows341:
+summed342:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special345
 
-stored380:
+final343:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around346
+	VMOVDQU64 Z0, (BX)
+	JMP       stored347
+
+around346:
+	VMOVNTDQ Z0, (BX)
+
+stored347:
+stored344:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result370
-	JMP  over372
+	JLT  result333
+	JMP  over335
 
-special381:
+special345:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow382
+	JEQ     narrow348
 	VMOVUPD Z0, (BX)
-	JMP     stored383
+	JMP     stored344
 
-narrow382:
+narrow348:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip384
+	JEQ          skip349
 	SUBQ         SI, DI
-	JEQ          empty385
+	JEQ          empty350
 	SHRQ         $0x03, DI
-	VPXORD       X22, X22, X22
-	VCVTSI2SDQ   DI, X22, X22
-	VBROADCASTSD X22, Z1
+	VPXORD       X13, X13, X13
+	VCVTSI2SDQ   DI, X13, X13
+	VBROADCASTSD X13, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty385:
-skip384:
+empty350:
+skip349:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip386
+	JEQ     skip351
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip386:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around387
-	VMOVDQU64 Z0, (BX)
-	JMP       stored388
+skip351:
+	JMP final343
 
-around387:
-	VMOVNTDQ Z0, (BX)
-
-stored388:
-stored383:
-	JMP stored380
-
-empty374:
+empty337:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed379
+	JNE       summed342
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around389
+	JNE       around352
 	VMOVDQU64 Z0, (BX)
-	JMP       stored390
+	JMP       stored353
 
-around389:
+around352:
 	VMOVNTDQ Z0, (BX)
 
-stored390:
-	JMP stored380
+stored353:
+	JMP stored344
 
-tooMany371:
+tooMany334:
 	MOVQ R8, results+24(FP)
 
-over372:
+over335:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower369:
+narrower332:
 	TESTQ R10, R10
-	JLE   done391
+	JLE   done354
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over394
+	JGE   over357
 
-result392:
+result355:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few395
+	JLE   few358
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany393
+	JEQ   tooMany356
 
-few395:
+few358:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty396
+	JGE     empty359
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7435,9 +6432,9 @@ few395:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows398
+	JGE     rows361
 
-row397:
+row360:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -7452,13 +6449,13 @@ row397:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row397
+	JLT          row360
 
-rows398:
+rows361:
 	CMPQ R13, DI
-	JGE  rows400
+	JGE  rows363
 
-row399:
+row362:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -7470,60 +6467,59 @@ row399:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row399
+	JLT          row362
 
-rows400:
-summed401:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special403
+rows363:
+summed364:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special367
+
+final365:
 	VMOVUPD Z0, K1, (BX)
 
-stored402:
+stored366:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result355
+	JMP  over357
 
-special403:
+special367:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow404
+	JEQ     narrow368
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored405
+	JMP     stored366
 
-narrow404:
+narrow368:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip406
+	JEQ          skip369
 	SUBQ         SI, DI
-	JEQ          empty407
+	JEQ          empty370
 	SHRQ         $0x03, DI
-	VPXORD       X23, X23, X23
-	VCVTSI2SDQ   DI, X23, X23
-	VBROADCASTSD X23, Z1
+	VPXORD       X14, X14, X14
+	VCVTSI2SDQ   DI, X14, X14
+	VBROADCASTSD X14, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty407:
-skip406:
+empty370:
+skip369:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip408
+	JEQ       skip371
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip408:
-	VMOVUPD Z0, K1, (BX)
+skip371:
+	JMP final365
 
-stored405:
-	JMP stored402
+empty359:
+	JMP summed364
+	JMP stored366
 
-empty396:
-	JMP summed401
-	JMP stored402
-
-tooMany393:
+tooMany356:
 	MOVQ R8, results+24(FP)
 
-over394:
-done391:
+over357:
+done354:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -7538,22 +6534,22 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none409
+	JEQ   none372
 	SUBQ  positions+32(FP), AX
 
-none409:
+none372:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile410:
+tile373:
 	CMPQ R10, $0x00000040
-	JLT  narrower411
+	JLT  narrower374
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over414
+	JGE  over377
 
-result412:
+result375:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7563,7 +6559,7 @@ result412:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty415
+	JGE     empty378
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7587,9 +6583,9 @@ result412:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows418
+	JGE     rows381
 
-row417:
+row380:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7645,13 +6641,13 @@ row417:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row417
+	JLT        row380
 
-rows418:
+rows381:
 	CMPQ R11, DI
-	JGE  rows420
+	JGE  rows383
 
-row419:
+row382:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -7697,9 +6693,9 @@ row419:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row419
+	JLT       row382
 
-rows420:
+rows383:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -7710,7 +6706,7 @@ rows420:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none421
+	JEQ        none384
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7759,10 +6755,10 @@ rows420:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(DI)
 
-none421:
-	JMP stored416
+none384:
+	JMP stored379
 
-empty415:
+empty378:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7781,7 +6777,7 @@ empty415:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none422
+	JEQ     none385
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7798,30 +6794,30 @@ empty415:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none422:
-stored416:
+none385:
+stored379:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result412
-	JMP  over414
+	JLT  result375
+	JMP  over377
 	MOVQ R8, results+24(FP)
 
-over414:
+over377:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile410
+	JMP  tile373
 
-narrower411:
+narrower374:
 	CMPQ R10, $0x00000020
-	JLT  narrower424
+	JLT  narrower387
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over427
+	JGE  over390
 
-result425:
+result388:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7831,7 +6827,7 @@ result425:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty428
+	JGE     empty391
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -7847,9 +6843,9 @@ result425:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows431
+	JGE     rows394
 
-row430:
+row393:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7881,13 +6877,13 @@ row430:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row430
+	JLT        row393
 
-rows431:
+rows394:
 	CMPQ R11, DI
-	JGE  rows433
+	JGE  rows396
 
-row432:
+row395:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -7913,16 +6909,16 @@ row432:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row432
+	JLT       row395
 
-rows433:
+rows396:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none434
+	JEQ        none397
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7951,10 +6947,10 @@ rows433:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(DI)
 
-none434:
-	JMP stored429
+none397:
+	JMP stored392
 
-empty428:
+empty391:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7965,7 +6961,7 @@ empty428:
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none435
+	JEQ     none398
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7978,29 +6974,29 @@ empty428:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none435:
-stored429:
+none398:
+stored392:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result425
-	JMP  over427
+	JLT  result388
+	JMP  over390
 	MOVQ R8, results+24(FP)
 
-over427:
+over390:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower424:
+narrower387:
 	CMPQ R10, $0x00000010
-	JLT  narrower437
+	JLT  narrower400
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over440
+	JGE  over403
 
-result438:
+result401:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -8010,7 +7006,7 @@ result438:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty441
+	JGE     empty404
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -8022,9 +7018,9 @@ result438:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows444
+	JGE     rows407
 
-row443:
+row406:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -8044,13 +7040,13 @@ row443:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row443
+	JLT        row406
 
-rows444:
+rows407:
 	CMPQ R11, DI
-	JGE  rows446
+	JGE  rows409
 
-row445:
+row408:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -8066,14 +7062,14 @@ row445:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row445
+	JLT       row408
 
-rows446:
+rows409:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none447
+	JEQ        none410
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -8092,17 +7088,17 @@ rows446:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(DI)
 
-none447:
-	JMP stored442
+none410:
+	JMP stored405
 
-empty441:
+empty404:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none448
+	JEQ     none411
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -8113,29 +7109,29 @@ empty441:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none448:
-stored442:
+none411:
+stored405:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result438
-	JMP  over440
+	JLT  result401
+	JMP  over403
 	MOVQ R8, results+24(FP)
 
-over440:
+over403:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower437:
+narrower400:
 	CMPQ R10, $0x00000008
-	JLT  narrower450
+	JLT  narrower413
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over453
+	JGE  over416
 
-result451:
+result414:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -8145,7 +7141,7 @@ result451:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty454
+	JGE     empty417
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -8155,9 +7151,9 @@ result451:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows457
+	JGE     rows420
 
-row456:
+row419:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -8171,13 +7167,13 @@ row456:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row456
+	JLT        row419
 
-rows457:
+rows420:
 	CMPQ R11, DI
-	JGE  rows459
+	JGE  rows422
 
-row458:
+row421:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -8188,13 +7184,13 @@ row458:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row458
+	JLT       row421
 
-rows459:
+rows422:
 	VMOVUPD    Z0, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none460
+	JEQ        none423
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -8208,15 +7204,15 @@ rows459:
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (DI)
 
-none460:
-	JMP stored455
+none423:
+	JMP stored418
 
-empty454:
+empty417:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none461
+	JEQ     none424
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -8226,32 +7222,32 @@ empty454:
 	ADDQ    DI, SI
 	VMOVUPD Z17, (SI)
 
-none461:
-stored455:
+none424:
+stored418:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result451
-	JMP  over453
+	JLT  result414
+	JMP  over416
 	MOVQ R8, results+24(FP)
 
-over453:
+over416:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower450:
+narrower413:
 	TESTQ R10, R10
-	JLE   done462
+	JLE   done425
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over465
+	JGE   over428
 
-result463:
+result426:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -8261,7 +7257,7 @@ result463:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty466
+	JGE     empty429
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -8271,9 +7267,9 @@ result463:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows469
+	JGE     rows432
 
-row468:
+row431:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -8287,13 +7283,13 @@ row468:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row468
+	JLT        row431
 
-rows469:
+rows432:
 	CMPQ R11, DI
-	JGE  rows471
+	JGE  rows434
 
-row470:
+row433:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -8304,13 +7300,13 @@ row470:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row470
+	JLT       row433
 
-rows471:
+rows434:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none472
+	JEQ        none435
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -8324,15 +7320,15 @@ rows471:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (DI)
 
-none472:
-	JMP stored467
+none435:
+	JMP stored430
 
-empty466:
+empty429:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, K1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none473
+	JEQ     none436
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -8342,17 +7338,17 @@ empty466:
 	ADDQ    DI, SI
 	VMOVUPD Z17, K1, (SI)
 
-none473:
-stored467:
+none436:
+stored430:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result463
-	JMP  over465
+	JLT  result426
+	JMP  over428
 	MOVQ R8, results+24(FP)
 
-over465:
-done462:
+over428:
+done425:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -8729,8 +7725,10 @@ row21:
 rows22:
 summed7:
 summed23:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special26
+
+final24:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K2, Z22
@@ -8743,7 +7741,15 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around27
+	VMOVDQU64 Z22, (AX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Z22, (AX)
+
+stored28:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z22
 	VPADDD    Z4, Z8, K2, Z22
@@ -8756,7 +7762,15 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around29
+	VMOVDQU64 Z22, 64(AX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Z22, 64(AX)
+
+stored30:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z22
 	VPADDD    Z4, Z10, K2, Z22
@@ -8769,7 +7783,15 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, 128(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	VMOVDQU64 Z22, 128(AX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Z22, 128(AX)
+
+stored32:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z22
 	VPADDD    Z4, Z12, K2, Z22
@@ -8782,7 +7804,15 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, 192(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around33
+	VMOVDQU64 Z22, 192(AX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Z22, 192(AX)
+
+stored34:
 	VPTESTMD  Z2, Z14, K2
 	VPADDD    Z3, Z14, Z22
 	VPADDD    Z4, Z14, K2, Z22
@@ -8795,7 +7825,15 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, 256(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around35
+	VMOVDQU64 Z22, 256(AX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Z22, 256(AX)
+
+stored36:
 	VPTESTMD  Z2, Z16, K2
 	VPADDD    Z3, Z16, Z22
 	VPADDD    Z4, Z16, K2, Z22
@@ -8808,7 +7846,15 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, 320(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around37
+	VMOVDQU64 Z22, 320(AX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Z22, 320(AX)
+
+stored38:
 	VPTESTMD  Z2, Z18, K2
 	VPADDD    Z3, Z18, Z22
 	VPADDD    Z4, Z18, K2, Z22
@@ -8821,7 +7867,15 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, 384(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around39
+	VMOVDQU64 Z22, 384(AX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Z22, 384(AX)
+
+stored40:
 	VPTESTMD  Z2, Z20, K2
 	VPADDD    Z3, Z20, Z22
 	VPADDD    Z4, Z20, K2, Z22
@@ -8834,18 +7888,25 @@ summed23:
 	VMOVDQU32 Z5, K3, Z23
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
-	VMOVUPS   Z22, 448(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU64 Z22, 448(AX)
+	JMP       stored42
 
-stored24:
+around41:
+	VMOVNTDQ Z22, 448(AX)
+
+stored42:
+stored25:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special25:
+special26:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow26
+	JEQ       narrow43
 	VMOVDQU32 lower32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
 	VMOVUPS   Z22, (AX)
@@ -8894,13 +7955,13 @@ special25:
 	VMOVDQU32 upper32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
 	VMOVUPS   Z22, 960(AX)
-	JMP       stored27
+	JMP       stored25
 
-narrow26:
+narrow43:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip44
 	SUBQ         BX, SI
-	JEQ          empty29
+	JEQ          empty45
 	SHRQ         $0x03, SI
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   SI, X25, X25
@@ -8922,10 +7983,10 @@ narrow26:
 	VDIVPS       Z22, Z20, Z20
 	VDIVPS       Z22, Z21, Z21
 
-empty29:
-skip28:
+empty45:
+skip44:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip30
+	JEQ       skip46
 	VMOVDQU32 (AX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
@@ -8967,177 +8028,8 @@ skip28:
 	VADDPS    Z20, Z22, Z20
 	VADDPS    Z21, Z23, Z21
 
-skip30:
-	VPTESTMD  Z2, Z6, K2
-	VPADDD    Z3, Z6, Z22
-	VPADDD    Z4, Z6, K2, Z22
-	VPTESTMD  Z2, Z7, K2
-	VPADDD    Z3, Z7, Z23
-	VPADDD    Z4, Z7, K2, Z23
-	VCMPPS    $0x03, Z6, Z6, K2
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	VMOVDQU64 Z22, (AX)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Z22, (AX)
-
-stored32:
-	VPTESTMD  Z2, Z8, K2
-	VPADDD    Z3, Z8, Z22
-	VPADDD    Z4, Z8, K2, Z22
-	VPTESTMD  Z2, Z9, K2
-	VPADDD    Z3, Z9, Z23
-	VPADDD    Z4, Z9, K2, Z23
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
-	VMOVDQU64 Z22, 64(AX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Z22, 64(AX)
-
-stored34:
-	VPTESTMD  Z2, Z10, K2
-	VPADDD    Z3, Z10, Z22
-	VPADDD    Z4, Z10, K2, Z22
-	VPTESTMD  Z2, Z11, K2
-	VPADDD    Z3, Z11, Z23
-	VPADDD    Z4, Z11, K2, Z23
-	VCMPPS    $0x03, Z10, Z10, K2
-	VCMPPS    $0x03, Z11, Z11, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
-	VMOVDQU64 Z22, 128(AX)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Z22, 128(AX)
-
-stored36:
-	VPTESTMD  Z2, Z12, K2
-	VPADDD    Z3, Z12, Z22
-	VPADDD    Z4, Z12, K2, Z22
-	VPTESTMD  Z2, Z13, K2
-	VPADDD    Z3, Z13, Z23
-	VPADDD    Z4, Z13, K2, Z23
-	VCMPPS    $0x03, Z12, Z12, K2
-	VCMPPS    $0x03, Z13, Z13, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
-	VMOVDQU64 Z22, 192(AX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Z22, 192(AX)
-
-stored38:
-	VPTESTMD  Z2, Z14, K2
-	VPADDD    Z3, Z14, Z22
-	VPADDD    Z4, Z14, K2, Z22
-	VPTESTMD  Z2, Z15, K2
-	VPADDD    Z3, Z15, Z23
-	VPADDD    Z4, Z15, K2, Z23
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
-	VMOVDQU64 Z22, 256(AX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Z22, 256(AX)
-
-stored40:
-	VPTESTMD  Z2, Z16, K2
-	VPADDD    Z3, Z16, Z22
-	VPADDD    Z4, Z16, K2, Z22
-	VPTESTMD  Z2, Z17, K2
-	VPADDD    Z3, Z17, Z23
-	VPADDD    Z4, Z17, K2, Z23
-	VCMPPS    $0x03, Z16, Z16, K2
-	VCMPPS    $0x03, Z17, Z17, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
-	VMOVDQU64 Z22, 320(AX)
-	JMP       stored42
-
-around41:
-	VMOVNTDQ Z22, 320(AX)
-
-stored42:
-	VPTESTMD  Z2, Z18, K2
-	VPADDD    Z3, Z18, Z22
-	VPADDD    Z4, Z18, K2, Z22
-	VPTESTMD  Z2, Z19, K2
-	VPADDD    Z3, Z19, Z23
-	VPADDD    Z4, Z19, K2, Z23
-	VCMPPS    $0x03, Z18, Z18, K2
-	VCMPPS    $0x03, Z19, Z19, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around43
-	VMOVDQU64 Z22, 384(AX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ Z22, 384(AX)
-
-stored44:
-	VPTESTMD  Z2, Z20, K2
-	VPADDD    Z3, Z20, Z22
-	VPADDD    Z4, Z20, K2, Z22
-	VPTESTMD  Z2, Z21, K2
-	VPADDD    Z3, Z21, Z23
-	VPADDD    Z4, Z21, K2, Z23
-	VCMPPS    $0x03, Z20, Z20, K2
-	VCMPPS    $0x03, Z21, Z21, K3
-	VMOVDQU32 Z5, K2, Z22
-	VMOVDQU32 Z5, K3, Z23
-	VMOVDQA64 Z22, Z22
-	VPERMT2W  Z23, Z0, Z22
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around45
-	VMOVDQU64 Z22, 448(AX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Z22, 448(AX)
-
-stored46:
-stored27:
-	JMP stored24
+skip46:
+	JMP final24
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -9165,7 +8057,7 @@ around47:
 	VMOVNTDQ Z6, 448(AX)
 
 stored48:
-	JMP stored24
+	JMP stored25
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -9412,8 +8304,10 @@ row70:
 rows71:
 summed56:
 summed72:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special74
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special75
+
+final73:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -9426,7 +8320,15 @@ summed72:
 	VMOVDQU32 Z5, K3, Z15
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
-	VMOVUPS   Z14, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around76
+	VMOVDQU64 Z14, (AX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ Z14, (AX)
+
+stored77:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z14
 	VPADDD    Z4, Z8, K2, Z14
@@ -9439,7 +8341,15 @@ summed72:
 	VMOVDQU32 Z5, K3, Z15
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
-	VMOVUPS   Z14, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around78
+	VMOVDQU64 Z14, 64(AX)
+	JMP       stored79
+
+around78:
+	VMOVNTDQ Z14, 64(AX)
+
+stored79:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z14
 	VPADDD    Z4, Z10, K2, Z14
@@ -9452,7 +8362,15 @@ summed72:
 	VMOVDQU32 Z5, K3, Z15
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
-	VMOVUPS   Z14, 128(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around80
+	VMOVDQU64 Z14, 128(AX)
+	JMP       stored81
+
+around80:
+	VMOVNTDQ Z14, 128(AX)
+
+stored81:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z14
 	VPADDD    Z4, Z12, K2, Z14
@@ -9465,18 +8383,25 @@ summed72:
 	VMOVDQU32 Z5, K3, Z15
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
-	VMOVUPS   Z14, 192(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around82
+	VMOVDQU64 Z14, 192(AX)
+	JMP       stored83
 
-stored73:
+around82:
+	VMOVNTDQ Z14, 192(AX)
+
+stored83:
+stored74:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result52
 	JMP  over54
 
-special74:
+special75:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow75
+	JEQ       narrow84
 	VMOVDQU32 lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (AX)
@@ -9501,13 +8426,13 @@ special74:
 	VMOVDQU32 upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(AX)
-	JMP       stored76
+	JMP       stored74
 
-narrow75:
+narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip77
+	JEQ          skip85
 	SUBQ         BX, SI
-	JEQ          empty78
+	JEQ          empty86
 	SHRQ         $0x03, SI
 	VPXORD       X26, X26, X26
 	VCVTSI2SSQ   SI, X26, X26
@@ -9521,10 +8446,10 @@ narrow75:
 	VDIVPS       Z14, Z12, Z12
 	VDIVPS       Z14, Z13, Z13
 
-empty78:
-skip77:
+empty86:
+skip85:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip79
+	JEQ       skip87
 	VMOVDQU32 (AX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -9546,93 +8471,8 @@ skip77:
 	VADDPS    Z12, Z14, Z12
 	VADDPS    Z13, Z15, Z13
 
-skip79:
-	VPTESTMD  Z2, Z6, K2
-	VPADDD    Z3, Z6, Z14
-	VPADDD    Z4, Z6, K2, Z14
-	VPTESTMD  Z2, Z7, K2
-	VPADDD    Z3, Z7, Z15
-	VPADDD    Z4, Z7, K2, Z15
-	VCMPPS    $0x03, Z6, Z6, K2
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQU32 Z5, K2, Z14
-	VMOVDQU32 Z5, K3, Z15
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around80
-	VMOVDQU64 Z14, (AX)
-	JMP       stored81
-
-around80:
-	VMOVNTDQ Z14, (AX)
-
-stored81:
-	VPTESTMD  Z2, Z8, K2
-	VPADDD    Z3, Z8, Z14
-	VPADDD    Z4, Z8, K2, Z14
-	VPTESTMD  Z2, Z9, K2
-	VPADDD    Z3, Z9, Z15
-	VPADDD    Z4, Z9, K2, Z15
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VMOVDQU32 Z5, K2, Z14
-	VMOVDQU32 Z5, K3, Z15
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around82
-	VMOVDQU64 Z14, 64(AX)
-	JMP       stored83
-
-around82:
-	VMOVNTDQ Z14, 64(AX)
-
-stored83:
-	VPTESTMD  Z2, Z10, K2
-	VPADDD    Z3, Z10, Z14
-	VPADDD    Z4, Z10, K2, Z14
-	VPTESTMD  Z2, Z11, K2
-	VPADDD    Z3, Z11, Z15
-	VPADDD    Z4, Z11, K2, Z15
-	VCMPPS    $0x03, Z10, Z10, K2
-	VCMPPS    $0x03, Z11, Z11, K3
-	VMOVDQU32 Z5, K2, Z14
-	VMOVDQU32 Z5, K3, Z15
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around84
-	VMOVDQU64 Z14, 128(AX)
-	JMP       stored85
-
-around84:
-	VMOVNTDQ Z14, 128(AX)
-
-stored85:
-	VPTESTMD  Z2, Z12, K2
-	VPADDD    Z3, Z12, Z14
-	VPADDD    Z4, Z12, K2, Z14
-	VPTESTMD  Z2, Z13, K2
-	VPADDD    Z3, Z13, Z15
-	VPADDD    Z4, Z13, K2, Z15
-	VCMPPS    $0x03, Z12, Z12, K2
-	VCMPPS    $0x03, Z13, Z13, K3
-	VMOVDQU32 Z5, K2, Z14
-	VMOVDQU32 Z5, K3, Z15
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around86
-	VMOVDQU64 Z14, 192(AX)
-	JMP       stored87
-
-around86:
-	VMOVNTDQ Z14, 192(AX)
-
-stored87:
-stored76:
-	JMP stored73
+skip87:
+	JMP final73
 
 empty57:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -9652,7 +8492,7 @@ around88:
 	VMOVNTDQ Z6, 192(AX)
 
 stored89:
-	JMP stored73
+	JMP stored74
 
 tooMany53:
 	MOVQ DI, results+24(FP)
@@ -9870,8 +8710,10 @@ row111:
 rows112:
 summed97:
 summed113:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special115
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special116
+
+final114:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z12
 	VPADDD    Z4, Z6, K2, Z12
@@ -9884,7 +8726,15 @@ summed113:
 	VMOVDQU32 Z5, K3, Z13
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
-	VMOVUPS   Z12, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around117
+	VMOVDQU64 Z12, (AX)
+	JMP       stored118
+
+around117:
+	VMOVNTDQ Z12, (AX)
+
+stored118:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z12
 	VPADDD    Z4, Z8, K2, Z12
@@ -9897,7 +8747,15 @@ summed113:
 	VMOVDQU32 Z5, K3, Z13
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
-	VMOVUPS   Z12, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around119
+	VMOVDQU64 Z12, 64(AX)
+	JMP       stored120
+
+around119:
+	VMOVNTDQ Z12, 64(AX)
+
+stored120:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z12
 	VPADDD    Z4, Z10, K2, Z12
@@ -9910,18 +8768,25 @@ summed113:
 	VMOVDQU32 Z5, K3, Z13
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
-	VMOVUPS   Z12, 128(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around121
+	VMOVDQU64 Z12, 128(AX)
+	JMP       stored122
 
-stored114:
+around121:
+	VMOVNTDQ Z12, 128(AX)
+
+stored122:
+stored115:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result93
 	JMP  over95
 
-special115:
+special116:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow116
+	JEQ       narrow123
 	VMOVDQU32 lower32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
 	VMOVUPS   Z12, (AX)
@@ -9940,13 +8805,13 @@ special115:
 	VMOVDQU32 upper32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
 	VMOVUPS   Z12, 320(AX)
-	JMP       stored117
+	JMP       stored115
 
-narrow116:
+narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip118
+	JEQ          skip124
 	SUBQ         BX, SI
-	JEQ          empty119
+	JEQ          empty125
 	SHRQ         $0x03, SI
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   SI, X27, X27
@@ -9958,10 +8823,10 @@ narrow116:
 	VDIVPS       Z12, Z10, Z10
 	VDIVPS       Z12, Z11, Z11
 
-empty119:
-skip118:
+empty125:
+skip124:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip120
+	JEQ       skip126
 	VMOVDQU32 (AX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
@@ -9978,72 +8843,8 @@ skip118:
 	VADDPS    Z10, Z12, Z10
 	VADDPS    Z11, Z13, Z11
 
-skip120:
-	VPTESTMD  Z2, Z6, K2
-	VPADDD    Z3, Z6, Z12
-	VPADDD    Z4, Z6, K2, Z12
-	VPTESTMD  Z2, Z7, K2
-	VPADDD    Z3, Z7, Z13
-	VPADDD    Z4, Z7, K2, Z13
-	VCMPPS    $0x03, Z6, Z6, K2
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQU32 Z5, K2, Z12
-	VMOVDQU32 Z5, K3, Z13
-	VMOVDQA64 Z12, Z12
-	VPERMT2W  Z13, Z0, Z12
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
-	VMOVDQU64 Z12, (AX)
-	JMP       stored122
-
-around121:
-	VMOVNTDQ Z12, (AX)
-
-stored122:
-	VPTESTMD  Z2, Z8, K2
-	VPADDD    Z3, Z8, Z12
-	VPADDD    Z4, Z8, K2, Z12
-	VPTESTMD  Z2, Z9, K2
-	VPADDD    Z3, Z9, Z13
-	VPADDD    Z4, Z9, K2, Z13
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VMOVDQU32 Z5, K2, Z12
-	VMOVDQU32 Z5, K3, Z13
-	VMOVDQA64 Z12, Z12
-	VPERMT2W  Z13, Z0, Z12
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around123
-	VMOVDQU64 Z12, 64(AX)
-	JMP       stored124
-
-around123:
-	VMOVNTDQ Z12, 64(AX)
-
-stored124:
-	VPTESTMD  Z2, Z10, K2
-	VPADDD    Z3, Z10, Z12
-	VPADDD    Z4, Z10, K2, Z12
-	VPTESTMD  Z2, Z11, K2
-	VPADDD    Z3, Z11, Z13
-	VPADDD    Z4, Z11, K2, Z13
-	VCMPPS    $0x03, Z10, Z10, K2
-	VCMPPS    $0x03, Z11, Z11, K3
-	VMOVDQU32 Z5, K2, Z12
-	VMOVDQU32 Z5, K3, Z13
-	VMOVDQA64 Z12, Z12
-	VPERMT2W  Z13, Z0, Z12
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around125
-	VMOVDQU64 Z12, 128(AX)
-	JMP       stored126
-
-around125:
-	VMOVNTDQ Z12, 128(AX)
-
-stored126:
-stored117:
-	JMP stored114
+skip126:
+	JMP final114
 
 empty98:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -10061,7 +8862,7 @@ around127:
 	VMOVNTDQ Z6, 128(AX)
 
 stored128:
-	JMP stored114
+	JMP stored115
 
 tooMany94:
 	MOVQ DI, results+24(FP)
@@ -10251,8 +9052,10 @@ row150:
 rows151:
 summed136:
 summed152:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special154
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special155
+
+final153:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -10265,7 +9068,15 @@ summed152:
 	VMOVDQU32 Z5, K3, Z11
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
-	VMOVUPS   Z10, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around156
+	VMOVDQU64 Z10, (AX)
+	JMP       stored157
+
+around156:
+	VMOVNTDQ Z10, (AX)
+
+stored157:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z10
 	VPADDD    Z4, Z8, K2, Z10
@@ -10278,18 +9089,25 @@ summed152:
 	VMOVDQU32 Z5, K3, Z11
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
-	VMOVUPS   Z10, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around158
+	VMOVDQU64 Z10, 64(AX)
+	JMP       stored159
 
-stored153:
+around158:
+	VMOVNTDQ Z10, 64(AX)
+
+stored159:
+stored154:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result132
 	JMP  over134
 
-special154:
+special155:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow155
+	JEQ       narrow160
 	VMOVDQU32 lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (AX)
@@ -10302,13 +9120,13 @@ special154:
 	VMOVDQU32 upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(AX)
-	JMP       stored156
+	JMP       stored154
 
-narrow155:
+narrow160:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip157
+	JEQ          skip161
 	SUBQ         BX, SI
-	JEQ          empty158
+	JEQ          empty162
 	SHRQ         $0x03, SI
 	VPXORD       X28, X28, X28
 	VCVTSI2SSQ   SI, X28, X28
@@ -10318,10 +9136,10 @@ narrow155:
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty158:
-skip157:
+empty162:
+skip161:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip159
+	JEQ       skip163
 	VMOVDQU32 (AX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -10333,51 +9151,8 @@ skip157:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip159:
-	VPTESTMD  Z2, Z6, K2
-	VPADDD    Z3, Z6, Z10
-	VPADDD    Z4, Z6, K2, Z10
-	VPTESTMD  Z2, Z7, K2
-	VPADDD    Z3, Z7, Z11
-	VPADDD    Z4, Z7, K2, Z11
-	VCMPPS    $0x03, Z6, Z6, K2
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQU32 Z5, K2, Z10
-	VMOVDQU32 Z5, K3, Z11
-	VMOVDQA64 Z10, Z10
-	VPERMT2W  Z11, Z0, Z10
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around160
-	VMOVDQU64 Z10, (AX)
-	JMP       stored161
-
-around160:
-	VMOVNTDQ Z10, (AX)
-
-stored161:
-	VPTESTMD  Z2, Z8, K2
-	VPADDD    Z3, Z8, Z10
-	VPADDD    Z4, Z8, K2, Z10
-	VPTESTMD  Z2, Z9, K2
-	VPADDD    Z3, Z9, Z11
-	VPADDD    Z4, Z9, K2, Z11
-	VCMPPS    $0x03, Z8, Z8, K2
-	VCMPPS    $0x03, Z9, Z9, K3
-	VMOVDQU32 Z5, K2, Z10
-	VMOVDQU32 Z5, K3, Z11
-	VMOVDQA64 Z10, Z10
-	VPERMT2W  Z11, Z0, Z10
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around162
-	VMOVDQU64 Z10, 64(AX)
-	JMP       stored163
-
-around162:
-	VMOVNTDQ Z10, 64(AX)
-
-stored163:
-stored156:
-	JMP stored153
+skip163:
+	JMP final153
 
 empty137:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -10393,7 +9168,7 @@ around164:
 	VMOVNTDQ Z6, 64(AX)
 
 stored165:
-	JMP stored153
+	JMP stored154
 
 tooMany133:
 	MOVQ DI, results+24(FP)
@@ -10555,63 +9330,10 @@ row187:
 rows188:
 summed173:
 summed189:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special191
-	VPTESTMD  Z2, Z6, K2
-	VPADDD    Z3, Z6, Z8
-	VPADDD    Z4, Z6, K2, Z8
-	VPTESTMD  Z2, Z7, K2
-	VPADDD    Z3, Z7, Z9
-	VPADDD    Z4, Z7, K2, Z9
-	VCMPPS    $0x03, Z6, Z6, K2
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQU32 Z5, K2, Z8
-	VMOVDQU32 Z5, K3, Z9
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z0, Z8
-	VMOVUPS   Z8, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special192
 
-stored190:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
-
-special191:
-	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow192
-	VMOVDQU32 lower32split<>+0(SB), Z8
-	VPERMI2D  Z7, Z6, Z8
-	VMOVUPS   Z8, (AX)
-	VMOVDQU32 upper32split<>+0(SB), Z8
-	VPERMI2D  Z7, Z6, Z8
-	VMOVUPS   Z8, 64(AX)
-	JMP       stored193
-
-narrow192:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip194
-	SUBQ         BX, SI
-	JEQ          empty195
-	SHRQ         $0x03, SI
-	VPXORD       X29, X29, X29
-	VCVTSI2SSQ   SI, X29, X29
-	VBROADCASTSS X29, Z8
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
-
-empty195:
-skip194:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip196
-	VMOVDQU32 (AX), Z9
-	VPSLLD    $0x10, Z9, Z8
-	VPANDD    Z1, Z9, Z9
-	VADDPS    Z6, Z8, Z6
-	VADDPS    Z7, Z9, Z7
-
-skip196:
+final190:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -10625,16 +9347,56 @@ skip196:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around193
 	VMOVDQU64 Z8, (AX)
-	JMP       stored198
+	JMP       stored194
 
-around197:
+around193:
 	VMOVNTDQ Z8, (AX)
 
-stored198:
-stored193:
-	JMP stored190
+stored194:
+stored191:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result169
+	JMP  over171
+
+special192:
+	TESTQ     $0x00000008, mode+80(FP)
+	JEQ       narrow195
+	VMOVDQU32 lower32split<>+0(SB), Z8
+	VPERMI2D  Z7, Z6, Z8
+	VMOVUPS   Z8, (AX)
+	VMOVDQU32 upper32split<>+0(SB), Z8
+	VPERMI2D  Z7, Z6, Z8
+	VMOVUPS   Z8, 64(AX)
+	JMP       stored191
+
+narrow195:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip196
+	SUBQ         BX, SI
+	JEQ          empty197
+	SHRQ         $0x03, SI
+	VPXORD       X29, X29, X29
+	VCVTSI2SSQ   SI, X29, X29
+	VBROADCASTSS X29, Z8
+	VDIVPS       Z8, Z6, Z6
+	VDIVPS       Z8, Z7, Z7
+
+empty197:
+skip196:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip198
+	VMOVDQU32 (AX), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z1, Z9, Z9
+	VADDPS    Z6, Z8, Z6
+	VADDPS    Z7, Z9, Z7
+
+skip198:
+	JMP final190
 
 empty174:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -10648,7 +9410,7 @@ around199:
 	VMOVNTDQ Z6, (AX)
 
 stored200:
-	JMP stored190
+	JMP stored191
 
 tooMany170:
 	MOVQ DI, results+24(FP)
@@ -10799,50 +9561,10 @@ row222:
 rows223:
 summed208:
 summed224:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special226
-	VPTESTMD  Z2, Z6, K2
-	VPADDD    Z3, Z6, Z0
-	VPADDD    Z4, Z6, K2, Z0
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVDQU32 Z5, K2, Z0
-	VPSRLD    $0x10, Z0, Z0
-	VPMOVDW   Z0, Y0
-	VMOVUPS   Y0, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special227
 
-stored225:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result204
-	JMP  over206
-
-special226:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow227
-	VMOVUPS Z6, (AX)
-	JMP     stored228
-
-narrow227:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip229
-	SUBQ         BX, SI
-	JEQ          empty230
-	SHRQ         $0x03, SI
-	VPXORD       X30, X30, X30
-	VCVTSI2SSQ   SI, X30, X30
-	VBROADCASTSS X30, Z0
-	VDIVPS       Z0, Z6, Z6
-
-empty230:
-skip229:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip231
-	VPMOVZXWD (AX), Z0
-	VPSLLD    $0x10, Z0, Z0
-	VADDPS    Z6, Z0, Z6
-
-skip231:
+final225:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -10851,16 +9573,48 @@ skip231:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around232
+	JNE       around228
 	VMOVDQU64 Y0, (AX)
-	JMP       stored233
+	JMP       stored229
 
-around232:
+around228:
 	VMOVNTDQ Y0, (AX)
 
-stored233:
-stored228:
-	JMP stored225
+stored229:
+stored226:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result204
+	JMP  over206
+
+special227:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow230
+	VMOVUPS Z6, (AX)
+	JMP     stored226
+
+narrow230:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip231
+	SUBQ         BX, SI
+	JEQ          empty232
+	SHRQ         $0x03, SI
+	VPXORD       X30, X30, X30
+	VCVTSI2SSQ   SI, X30, X30
+	VBROADCASTSS X30, Z0
+	VDIVPS       Z0, Z6, Z6
+
+empty232:
+skip231:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip233
+	VPMOVZXWD (AX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z6, Z0, Z6
+
+skip233:
+	JMP final225
 
 empty209:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -10874,7 +9628,7 @@ around234:
 	VMOVNTDQ Y6, (AX)
 
 stored235:
-	JMP stored225
+	JMP stored226
 
 tooMany205:
 	MOVQ DI, results+24(FP)
@@ -11028,8 +9782,10 @@ row256:
 rows257:
 summed242:
 summed258:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special260
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special261
+
+final259:
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -11039,20 +9795,20 @@ summed258:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (AX)
 
-stored259:
+stored260:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result238
 	JMP  over240
 
-special260:
+special261:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow261
+	JEQ     narrow262
 	VMOVUPS Z6, K2, (AX)
-	JMP     stored262
+	JMP     stored260
 
-narrow261:
+narrow262:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip263
 	SUBQ         BX, SI
@@ -11072,21 +9828,11 @@ skip263:
 	VADDPS      Z6, Z0, Z6
 
 skip265:
-	VPTESTMD  Z2, Z6, K3
-	VPADDD    Z3, Z6, Z0
-	VPADDD    Z4, Z6, K3, Z0
-	VCMPPS    $0x03, Z6, Z6, K3
-	VMOVDQU32 Z5, K3, Z0
-	VPSRLD    $0x10, Z0, Z0
-	VPMOVDW   Z0, Y0
-	VMOVDQU16 Y0, K2, (AX)
-
-stored262:
-	JMP stored259
+	JMP final259
 
 empty243:
 	JMP summed258
-	JMP stored259
+	JMP stored260
 
 tooMany239:
 	MOVQ DI, results+24(FP)
@@ -11508,8 +10254,10 @@ row285:
 rows286:
 summed272:
 summed287:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special289
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special290
+
+final288:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -11523,7 +10271,15 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around291
+	VMOVDQU64 Z16, (AX)
+	JMP       stored292
+
+around291:
+	VMOVNTDQ Z16, (AX)
+
+stored292:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -11537,7 +10293,15 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around293
+	VMOVDQU64 Z16, 64(AX)
+	JMP       stored294
+
+around293:
+	VMOVNTDQ Z16, 64(AX)
+
+stored294:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -11551,7 +10315,15 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, 128(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around295
+	VMOVDQU64 Z16, 128(AX)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ Z16, 128(AX)
+
+stored296:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -11565,7 +10337,15 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, 192(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around297
+	VMOVDQU64 Z16, 192(AX)
+	JMP       stored298
+
+around297:
+	VMOVNTDQ Z16, 192(AX)
+
+stored298:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -11579,7 +10359,15 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, 256(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around299
+	VMOVDQU64 Z16, 256(AX)
+	JMP       stored300
+
+around299:
+	VMOVNTDQ Z16, 256(AX)
+
+stored300:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -11593,7 +10381,15 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, 320(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around301
+	VMOVDQU64 Z16, 320(AX)
+	JMP       stored302
+
+around301:
+	VMOVNTDQ Z16, 320(AX)
+
+stored302:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -11607,7 +10403,15 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, 384(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around303
+	VMOVDQU64 Z16, 384(AX)
+	JMP       stored304
+
+around303:
+	VMOVNTDQ Z16, 384(AX)
+
+stored304:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -11621,18 +10425,25 @@ summed287:
 	VMOVDQU64 odd16<>+0(SB), Z25
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z25, Z16
-	VMOVUPS   Z16, 448(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around305
+	VMOVDQU64 Z16, 448(AX)
+	JMP       stored306
 
-stored288:
+around305:
+	VMOVNTDQ Z16, 448(AX)
+
+stored306:
+stored289:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result268
 	JMP  over270
 
-special289:
+special290:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow290
+	JEQ     narrow307
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -11649,13 +10460,13 @@ special289:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored291
+	JMP     stored289
 
-narrow290:
+narrow307:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip292
+	JEQ          skip308
 	SUBQ         BX, SI
-	JEQ          empty293
+	JEQ          empty309
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -11677,10 +10488,10 @@ narrow290:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty293:
-skip292:
+empty309:
+skip308:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip294
+	JEQ       skip310
 	VPMOVZXWD (AX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -11730,185 +10541,8 @@ skip292:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip294:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z16
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z17
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around295
-	VMOVDQU64 Z16, (AX)
-	JMP       stored296
-
-around295:
-	VMOVNTDQ Z16, (AX)
-
-stored296:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z16
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z17
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around297
-	VMOVDQU64 Z16, 64(AX)
-	JMP       stored298
-
-around297:
-	VMOVNTDQ Z16, 64(AX)
-
-stored298:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z16
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z17
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around299
-	VMOVDQU64 Z16, 128(AX)
-	JMP       stored300
-
-around299:
-	VMOVNTDQ Z16, 128(AX)
-
-stored300:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z16
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z17
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around301
-	VMOVDQU64 Z16, 192(AX)
-	JMP       stored302
-
-around301:
-	VMOVNTDQ Z16, 192(AX)
-
-stored302:
-	VPTESTMD  all32_10000<>+0(SB), Z8, K1
-	VPADDD    all32_7fff<>+0(SB), Z8, Z16
-	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z9, K1
-	VPADDD    all32_7fff<>+0(SB), Z9, Z17
-	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around303
-	VMOVDQU64 Z16, 256(AX)
-	JMP       stored304
-
-around303:
-	VMOVNTDQ Z16, 256(AX)
-
-stored304:
-	VPTESTMD  all32_10000<>+0(SB), Z10, K1
-	VPADDD    all32_7fff<>+0(SB), Z10, Z16
-	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z11, K1
-	VPADDD    all32_7fff<>+0(SB), Z11, Z17
-	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
-	VCMPPS    $0x03, Z10, Z10, K1
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around305
-	VMOVDQU64 Z16, 320(AX)
-	JMP       stored306
-
-around305:
-	VMOVNTDQ Z16, 320(AX)
-
-stored306:
-	VPTESTMD  all32_10000<>+0(SB), Z12, K1
-	VPADDD    all32_7fff<>+0(SB), Z12, Z16
-	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z13, K1
-	VPADDD    all32_7fff<>+0(SB), Z13, Z17
-	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
-	VCMPPS    $0x03, Z12, Z12, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around307
-	VMOVDQU64 Z16, 384(AX)
-	JMP       stored308
-
-around307:
-	VMOVNTDQ Z16, 384(AX)
-
-stored308:
-	VPTESTMD  all32_10000<>+0(SB), Z14, K1
-	VPADDD    all32_7fff<>+0(SB), Z14, Z16
-	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z15, K1
-	VPADDD    all32_7fff<>+0(SB), Z15, Z17
-	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
-	VCMPPS    $0x03, Z14, Z14, K1
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around309
-	VMOVDQU64 Z16, 448(AX)
-	JMP       stored310
-
-around309:
-	VMOVNTDQ Z16, 448(AX)
-
-stored310:
-stored291:
-	JMP stored288
+skip310:
+	JMP final288
 
 empty273:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -11936,7 +10570,7 @@ around311:
 	VMOVNTDQ Z0, 448(AX)
 
 stored312:
-	JMP stored288
+	JMP stored289
 
 tooMany269:
 	MOVQ DI, results+24(FP)
@@ -12120,8 +10754,10 @@ row333:
 rows334:
 summed320:
 summed335:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special337
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special338
+
+final336:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12135,7 +10771,15 @@ summed335:
 	VMOVDQU64 odd16<>+0(SB), Z10
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around339
+	VMOVDQU64 Z8, (AX)
+	JMP       stored340
+
+around339:
+	VMOVNTDQ Z8, (AX)
+
+stored340:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -12149,7 +10793,15 @@ summed335:
 	VMOVDQU64 odd16<>+0(SB), Z10
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around341
+	VMOVDQU64 Z8, 64(AX)
+	JMP       stored342
+
+around341:
+	VMOVNTDQ Z8, 64(AX)
+
+stored342:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -12163,7 +10815,15 @@ summed335:
 	VMOVDQU64 odd16<>+0(SB), Z10
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, 128(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around343
+	VMOVDQU64 Z8, 128(AX)
+	JMP       stored344
+
+around343:
+	VMOVNTDQ Z8, 128(AX)
+
+stored344:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -12177,18 +10837,25 @@ summed335:
 	VMOVDQU64 odd16<>+0(SB), Z10
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, 192(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around345
+	VMOVDQU64 Z8, 192(AX)
+	JMP       stored346
 
-stored336:
+around345:
+	VMOVNTDQ Z8, 192(AX)
+
+stored346:
+stored337:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result316
 	JMP  over318
 
-special337:
+special338:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow338
+	JEQ     narrow347
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -12197,13 +10864,13 @@ special337:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored339
+	JMP     stored337
 
-narrow338:
+narrow347:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip340
+	JEQ          skip348
 	SUBQ         BX, SI
-	JEQ          empty341
+	JEQ          empty349
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -12217,10 +10884,10 @@ narrow338:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty341:
-skip340:
+empty349:
+skip348:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip342
+	JEQ       skip350
 	VPMOVZXWD (AX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -12246,97 +10913,8 @@ skip340:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip342:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z8
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z9
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around343
-	VMOVDQU64 Z8, (AX)
-	JMP       stored344
-
-around343:
-	VMOVNTDQ Z8, (AX)
-
-stored344:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z8
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z9
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around345
-	VMOVDQU64 Z8, 64(AX)
-	JMP       stored346
-
-around345:
-	VMOVNTDQ Z8, 64(AX)
-
-stored346:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z9
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around347
-	VMOVDQU64 Z8, 128(AX)
-	JMP       stored348
-
-around347:
-	VMOVNTDQ Z8, 128(AX)
-
-stored348:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z8
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z9
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around349
-	VMOVDQU64 Z8, 192(AX)
-	JMP       stored350
-
-around349:
-	VMOVNTDQ Z8, 192(AX)
-
-stored350:
-stored339:
-	JMP stored336
+skip350:
+	JMP final336
 
 empty321:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -12356,7 +10934,7 @@ around351:
 	VMOVNTDQ Z0, 192(AX)
 
 stored352:
-	JMP stored336
+	JMP stored337
 
 tooMany317:
 	MOVQ DI, results+24(FP)
@@ -12521,8 +11099,10 @@ row373:
 rows374:
 summed360:
 summed375:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special377
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special378
+
+final376:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z6
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
@@ -12536,7 +11116,15 @@ summed375:
 	VMOVDQU64 odd16<>+0(SB), Z8
 	VMOVDQA64 Z6, Z6
 	VPERMT2W  Z7, Z8, Z6
-	VMOVUPS   Z6, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around379
+	VMOVDQU64 Z6, (AX)
+	JMP       stored380
+
+around379:
+	VMOVNTDQ Z6, (AX)
+
+stored380:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z6
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
@@ -12550,7 +11138,15 @@ summed375:
 	VMOVDQU64 odd16<>+0(SB), Z8
 	VMOVDQA64 Z6, Z6
 	VPERMT2W  Z7, Z8, Z6
-	VMOVUPS   Z6, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around381
+	VMOVDQU64 Z6, 64(AX)
+	JMP       stored382
+
+around381:
+	VMOVNTDQ Z6, 64(AX)
+
+stored382:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z6
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
@@ -12564,31 +11160,38 @@ summed375:
 	VMOVDQU64 odd16<>+0(SB), Z8
 	VMOVDQA64 Z6, Z6
 	VPERMT2W  Z7, Z8, Z6
-	VMOVUPS   Z6, 128(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around383
+	VMOVDQU64 Z6, 128(AX)
+	JMP       stored384
 
-stored376:
+around383:
+	VMOVNTDQ Z6, 128(AX)
+
+stored384:
+stored377:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result356
 	JMP  over358
 
-special377:
+special378:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow378
+	JEQ     narrow385
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored379
+	JMP     stored377
 
-narrow378:
+narrow385:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip380
+	JEQ          skip386
 	SUBQ         BX, SI
-	JEQ          empty381
+	JEQ          empty387
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -12600,10 +11203,10 @@ narrow378:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty381:
-skip380:
+empty387:
+skip386:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip382
+	JEQ       skip388
 	VPMOVZXWD (AX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -12623,75 +11226,8 @@ skip380:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip382:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z6
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z7
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z7
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around383
-	VMOVDQU64 Z6, (AX)
-	JMP       stored384
-
-around383:
-	VMOVNTDQ Z6, (AX)
-
-stored384:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z6
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z7
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around385
-	VMOVDQU64 Z6, 64(AX)
-	JMP       stored386
-
-around385:
-	VMOVNTDQ Z6, 64(AX)
-
-stored386:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z6
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z7
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around387
-	VMOVDQU64 Z6, 128(AX)
-	JMP       stored388
-
-around387:
-	VMOVNTDQ Z6, 128(AX)
-
-stored388:
-stored379:
-	JMP stored376
+skip388:
+	JMP final376
 
 empty361:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -12709,7 +11245,7 @@ around389:
 	VMOVNTDQ Z0, 128(AX)
 
 stored390:
-	JMP stored376
+	JMP stored377
 
 tooMany357:
 	MOVQ DI, results+24(FP)
@@ -12856,8 +11392,10 @@ row411:
 rows412:
 summed398:
 summed413:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special415
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special416
+
+final414:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -12871,7 +11409,15 @@ summed413:
 	VMOVDQU64 odd16<>+0(SB), Z6
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
-	VMOVUPS   Z4, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around417
+	VMOVDQU64 Z4, (AX)
+	JMP       stored418
+
+around417:
+	VMOVNTDQ Z4, (AX)
+
+stored418:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -12885,29 +11431,36 @@ summed413:
 	VMOVDQU64 odd16<>+0(SB), Z6
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
-	VMOVUPS   Z4, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around419
+	VMOVDQU64 Z4, 64(AX)
+	JMP       stored420
 
-stored414:
+around419:
+	VMOVNTDQ Z4, 64(AX)
+
+stored420:
+stored415:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result394
 	JMP  over396
 
-special415:
+special416:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow416
+	JEQ     narrow421
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored417
+	JMP     stored415
 
-narrow416:
+narrow421:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip418
+	JEQ          skip422
 	SUBQ         BX, SI
-	JEQ          empty419
+	JEQ          empty423
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -12917,10 +11470,10 @@ narrow416:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty419:
-skip418:
+empty423:
+skip422:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip420
+	JEQ       skip424
 	VPMOVZXWD (AX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -12934,53 +11487,8 @@ skip418:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip420:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z4
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z5
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around421
-	VMOVDQU64 Z4, (AX)
-	JMP       stored422
-
-around421:
-	VMOVNTDQ Z4, (AX)
-
-stored422:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z4
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z5
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around423
-	VMOVDQU64 Z4, 64(AX)
-	JMP       stored424
-
-around423:
-	VMOVNTDQ Z4, 64(AX)
-
-stored424:
-stored417:
-	JMP stored414
+skip424:
+	JMP final414
 
 empty399:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -12996,7 +11504,7 @@ around425:
 	VMOVNTDQ Z0, 64(AX)
 
 stored426:
-	JMP stored414
+	JMP stored415
 
 tooMany395:
 	MOVQ DI, results+24(FP)
@@ -13125,61 +11633,10 @@ row447:
 rows448:
 summed434:
 summed449:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special451
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z2
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z3
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z2, Z2
-	VPERMT2W  Z3, Z4, Z2
-	VMOVUPS   Z2, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special452
 
-stored450:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result430
-	JMP  over432
-
-special451:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow452
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	JMP     stored453
-
-narrow452:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip454
-	SUBQ         BX, SI
-	JEQ          empty455
-	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
-	VBROADCASTSS X22, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
-
-empty455:
-skip454:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip456
-	VPMOVZXWD (AX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VADDPS    Z0, Z2, Z0
-	VPMOVZXWD 32(AX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VADDPS    Z1, Z2, Z1
-
-skip456:
+final450:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -13194,16 +11651,53 @@ skip456:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around457
+	JNE       around453
 	VMOVDQU64 Z2, (AX)
-	JMP       stored458
+	JMP       stored454
 
-around457:
+around453:
 	VMOVNTDQ Z2, (AX)
 
-stored458:
-stored453:
-	JMP stored450
+stored454:
+stored451:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result430
+	JMP  over432
+
+special452:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow455
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	JMP     stored451
+
+narrow455:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip456
+	SUBQ         BX, SI
+	JEQ          empty457
+	SHRQ         $0x03, SI
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   SI, X22, X22
+	VBROADCASTSS X22, Z2
+	VDIVPS       Z2, Z0, Z0
+	VDIVPS       Z2, Z1, Z1
+
+empty457:
+skip456:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip458
+	VPMOVZXWD (AX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z0, Z2, Z0
+	VPMOVZXWD 32(AX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z1, Z2, Z1
+
+skip458:
+	JMP final450
 
 empty435:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -13217,7 +11711,7 @@ around459:
 	VMOVNTDQ Z0, (AX)
 
 stored460:
-	JMP stored450
+	JMP stored451
 
 tooMany431:
 	MOVQ DI, results+24(FP)
@@ -13337,50 +11831,10 @@ row481:
 rows482:
 summed468:
 summed483:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special485
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	VMOVUPS   Y1, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special486
 
-stored484:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result464
-	JMP  over466
-
-special485:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow486
-	VMOVUPS Z0, (AX)
-	JMP     stored487
-
-narrow486:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip488
-	SUBQ         BX, SI
-	JEQ          empty489
-	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
-	VBROADCASTSS X23, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty489:
-skip488:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip490
-	VPMOVZXWD (AX), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VADDPS    Z0, Z1, Z0
-
-skip490:
+final484:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -13389,16 +11843,48 @@ skip490:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around491
+	JNE       around487
 	VMOVDQU64 Y1, (AX)
-	JMP       stored492
+	JMP       stored488
 
-around491:
+around487:
 	VMOVNTDQ Y1, (AX)
 
-stored492:
-stored487:
-	JMP stored484
+stored488:
+stored485:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result464
+	JMP  over466
+
+special486:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow489
+	VMOVUPS Z0, (AX)
+	JMP     stored485
+
+narrow489:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip490
+	SUBQ         BX, SI
+	JEQ          empty491
+	SHRQ         $0x03, SI
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   SI, X23, X23
+	VBROADCASTSS X23, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty491:
+skip490:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip492
+	VPMOVZXWD (AX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip492:
+	JMP final484
 
 empty469:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -13412,7 +11898,7 @@ around493:
 	VMOVNTDQ Y0, (AX)
 
 stored494:
-	JMP stored484
+	JMP stored485
 
 tooMany465:
 	MOVQ DI, results+24(FP)
@@ -13539,8 +12025,10 @@ row514:
 rows515:
 summed501:
 summed516:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special518
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special519
+
+final517:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13550,20 +12038,20 @@ summed516:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored517:
+stored518:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result497
 	JMP  over499
 
-special518:
+special519:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow519
+	JEQ     narrow520
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored520
+	JMP     stored518
 
-narrow519:
+narrow520:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip521
 	SUBQ         BX, SI
@@ -13583,21 +12071,11 @@ skip521:
 	VADDPS      Z0, Z1, Z0
 
 skip523:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K2
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	VMOVDQU16 Y1, K1, (AX)
-
-stored520:
-	JMP stored517
+	JMP final517
 
 empty502:
 	JMP summed516
-	JMP stored517
+	JMP stored518
 
 tooMany498:
 	MOVQ DI, results+24(FP)
@@ -13660,7 +12138,7 @@ none524:
 	MOVQ columns+88(FP), R10
 
 tile525:
-	CMPQ R10, $0x00000100
+	CMPQ R10, $0x00000080
 	JLT  narrower526
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -13690,14 +12168,6 @@ few530:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
 	JGE     empty531
 	MOVQ    columns+88(FP), R11
@@ -13719,79 +12189,43 @@ row532:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z16
-	VPMOVZXWD    (R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     (R12), Z16, K1
-	VADDPS       Z17, Z0, K1, Z0
+	VPBROADCASTD (AX)(R13*1), Z8
+	VPMOVZXWD    (R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     (R12), Z8, K1
+	VADDPS       Z9, Z0, K1, Z0
 	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    32(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     64(R12), Z16, K1
-	VADDPS       Z17, Z1, K1, Z1
-	VPMOVZXWD    64(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     128(R12), Z16, K1
-	VADDPS       Z17, Z2, K1, Z2
+	VPMOVZXWD    32(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     64(R12), Z8, K1
+	VADDPS       Z9, Z1, K1, Z1
+	VPMOVZXWD    64(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     128(R12), Z8, K1
+	VADDPS       Z9, Z2, K1, Z2
 	PREFETCHT0   64(R9)(R15*1)
-	VPMOVZXWD    96(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     192(R12), Z16, K1
-	VADDPS       Z17, Z3, K1, Z3
-	VPMOVZXWD    128(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     256(R12), Z16, K1
-	VADDPS       Z17, Z4, K1, Z4
+	VPMOVZXWD    96(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     192(R12), Z8, K1
+	VADDPS       Z9, Z3, K1, Z3
+	VPMOVZXWD    128(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     256(R12), Z8, K1
+	VADDPS       Z9, Z4, K1, Z4
 	PREFETCHT0   128(R9)(R15*1)
-	VPMOVZXWD    160(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     320(R12), Z16, K1
-	VADDPS       Z17, Z5, K1, Z5
-	VPMOVZXWD    192(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     384(R12), Z16, K1
-	VADDPS       Z17, Z6, K1, Z6
+	VPMOVZXWD    160(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     320(R12), Z8, K1
+	VADDPS       Z9, Z5, K1, Z5
+	VPMOVZXWD    192(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     384(R12), Z8, K1
+	VADDPS       Z9, Z6, K1, Z6
 	PREFETCHT0   192(R9)(R15*1)
-	VPMOVZXWD    224(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     448(R12), Z16, K1
-	VADDPS       Z17, Z7, K1, Z7
-	VPMOVZXWD    256(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     512(R12), Z16, K1
-	VADDPS       Z17, Z8, K1, Z8
-	PREFETCHT0   256(R9)(R15*1)
-	VPMOVZXWD    288(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     576(R12), Z16, K1
-	VADDPS       Z17, Z9, K1, Z9
-	VPMOVZXWD    320(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     640(R12), Z16, K1
-	VADDPS       Z17, Z10, K1, Z10
-	PREFETCHT0   320(R9)(R15*1)
-	VPMOVZXWD    352(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     704(R12), Z16, K1
-	VADDPS       Z17, Z11, K1, Z11
-	VPMOVZXWD    384(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     768(R12), Z16, K1
-	VADDPS       Z17, Z12, K1, Z12
-	PREFETCHT0   384(R9)(R15*1)
-	VPMOVZXWD    416(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     832(R12), Z16, K1
-	VADDPS       Z17, Z13, K1, Z13
-	VPMOVZXWD    448(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     896(R12), Z16, K1
-	VADDPS       Z17, Z14, K1, Z14
-	PREFETCHT0   448(R9)(R15*1)
-	VPMOVZXWD    480(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     960(R12), Z16, K1
-	VADDPS       Z17, Z15, K1, Z15
+	VPMOVZXWD    224(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     448(R12), Z8, K1
+	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row532
@@ -13806,665 +12240,49 @@ row534:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z16
-	VPMOVZXWD    (R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     (R12), Z16, K1
-	VADDPS       Z17, Z0, K1, Z0
-	VPMOVZXWD    32(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     64(R12), Z16, K1
-	VADDPS       Z17, Z1, K1, Z1
-	VPMOVZXWD    64(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     128(R12), Z16, K1
-	VADDPS       Z17, Z2, K1, Z2
-	VPMOVZXWD    96(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     192(R12), Z16, K1
-	VADDPS       Z17, Z3, K1, Z3
-	VPMOVZXWD    128(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     256(R12), Z16, K1
-	VADDPS       Z17, Z4, K1, Z4
-	VPMOVZXWD    160(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     320(R12), Z16, K1
-	VADDPS       Z17, Z5, K1, Z5
-	VPMOVZXWD    192(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     384(R12), Z16, K1
-	VADDPS       Z17, Z6, K1, Z6
-	VPMOVZXWD    224(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     448(R12), Z16, K1
-	VADDPS       Z17, Z7, K1, Z7
-	VPMOVZXWD    256(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     512(R12), Z16, K1
-	VADDPS       Z17, Z8, K1, Z8
-	VPMOVZXWD    288(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     576(R12), Z16, K1
-	VADDPS       Z17, Z9, K1, Z9
-	VPMOVZXWD    320(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     640(R12), Z16, K1
-	VADDPS       Z17, Z10, K1, Z10
-	VPMOVZXWD    352(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     704(R12), Z16, K1
-	VADDPS       Z17, Z11, K1, Z11
-	VPMOVZXWD    384(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     768(R12), Z16, K1
-	VADDPS       Z17, Z12, K1, Z12
-	VPMOVZXWD    416(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     832(R12), Z16, K1
-	VADDPS       Z17, Z13, K1, Z13
-	VPMOVZXWD    448(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     896(R12), Z16, K1
-	VADDPS       Z17, Z14, K1, Z14
-	VPMOVZXWD    480(R9)(R14*1), Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPCMPEQD     960(R12), Z16, K1
-	VADDPS       Z17, Z15, K1, Z15
+	VPBROADCASTD (AX)(R13*1), Z8
+	VPMOVZXWD    (R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     (R12), Z8, K1
+	VADDPS       Z9, Z0, K1, Z0
+	VPMOVZXWD    32(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     64(R12), Z8, K1
+	VADDPS       Z9, Z1, K1, Z1
+	VPMOVZXWD    64(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     128(R12), Z8, K1
+	VADDPS       Z9, Z2, K1, Z2
+	VPMOVZXWD    96(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     192(R12), Z8, K1
+	VADDPS       Z9, Z3, K1, Z3
+	VPMOVZXWD    128(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     256(R12), Z8, K1
+	VADDPS       Z9, Z4, K1, Z4
+	VPMOVZXWD    160(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     320(R12), Z8, K1
+	VADDPS       Z9, Z5, K1, Z5
+	VPMOVZXWD    192(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     384(R12), Z8, K1
+	VADDPS       Z9, Z6, K1, Z6
+	VPMOVZXWD    224(R9)(R14*1), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPCMPEQD     448(R12), Z8, K1
+	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
 	JLT          row534
 
 rows535:
 summed536:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special538
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z16
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z17
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, (BX)
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z16
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z17
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, 64(BX)
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z16
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z17
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, 128(BX)
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z16
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z17
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, 192(BX)
-	VPTESTMD  all32_10000<>+0(SB), Z8, K1
-	VPADDD    all32_7fff<>+0(SB), Z8, Z16
-	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z9, K1
-	VPADDD    all32_7fff<>+0(SB), Z9, Z17
-	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, 256(BX)
-	VPTESTMD  all32_10000<>+0(SB), Z10, K1
-	VPADDD    all32_7fff<>+0(SB), Z10, Z16
-	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z11, K1
-	VPADDD    all32_7fff<>+0(SB), Z11, Z17
-	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
-	VCMPPS    $0x03, Z10, Z10, K1
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, 320(BX)
-	VPTESTMD  all32_10000<>+0(SB), Z12, K1
-	VPADDD    all32_7fff<>+0(SB), Z12, Z16
-	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z13, K1
-	VPADDD    all32_7fff<>+0(SB), Z13, Z17
-	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
-	VCMPPS    $0x03, Z12, Z12, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, 384(BX)
-	VPTESTMD  all32_10000<>+0(SB), Z14, K1
-	VPADDD    all32_7fff<>+0(SB), Z14, Z16
-	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z15, K1
-	VPADDD    all32_7fff<>+0(SB), Z15, Z17
-	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
-	VCMPPS    $0x03, Z14, Z14, K1
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	VMOVUPS   Z16, 448(BX)
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special539
 
-stored537:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result527
-	JMP  over529
-
-special538:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow539
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	VMOVUPS Z4, 256(BX)
-	VMOVUPS Z5, 320(BX)
-	VMOVUPS Z6, 384(BX)
-	VMOVUPS Z7, 448(BX)
-	VMOVUPS Z8, 512(BX)
-	VMOVUPS Z9, 576(BX)
-	VMOVUPS Z10, 640(BX)
-	VMOVUPS Z11, 704(BX)
-	VMOVUPS Z12, 768(BX)
-	VMOVUPS Z13, 832(BX)
-	VMOVUPS Z14, 896(BX)
-	VMOVUPS Z15, 960(BX)
-	JMP     stored540
-
-narrow539:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip541
-	SUBQ         SI, DI
-	JEQ          empty542
-	SHRQ         $0x03, DI
-	VPXORD       X18, X18, X18
-	VCVTSI2SSQ   DI, X18, X18
-	VBROADCASTSS X18, Z16
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-	VDIVPS       Z16, Z4, Z4
-	VDIVPS       Z16, Z5, Z5
-	VDIVPS       Z16, Z6, Z6
-	VDIVPS       Z16, Z7, Z7
-	VDIVPS       Z16, Z8, Z8
-	VDIVPS       Z16, Z9, Z9
-	VDIVPS       Z16, Z10, Z10
-	VDIVPS       Z16, Z11, Z11
-	VDIVPS       Z16, Z12, Z12
-	VDIVPS       Z16, Z13, Z13
-	VDIVPS       Z16, Z14, Z14
-	VDIVPS       Z16, Z15, Z15
-
-empty542:
-skip541:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip543
-	VPMOVZXWD (BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z0, Z16, Z0
-	VPMOVZXWD 32(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z1, Z16, Z1
-	VPMOVZXWD 64(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z2, Z16, Z2
-	VPMOVZXWD 96(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z3, Z16, Z3
-	VPMOVZXWD 128(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z4, Z16, Z4
-	VPMOVZXWD 160(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z5, Z16, Z5
-	VPMOVZXWD 192(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z6, Z16, Z6
-	VPMOVZXWD 224(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z7, Z16, Z7
-	VPMOVZXWD 256(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z8, Z16, Z8
-	VPMOVZXWD 288(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z9, Z16, Z9
-	VPMOVZXWD 320(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z10, Z16, Z10
-	VPMOVZXWD 352(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z11, Z16, Z11
-	VPMOVZXWD 384(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z12, Z16, Z12
-	VPMOVZXWD 416(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z13, Z16, Z13
-	VPMOVZXWD 448(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z14, Z16, Z14
-	VPMOVZXWD 480(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z15, Z16, Z15
-
-skip543:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z16
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z17
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around544
-	VMOVDQU64 Z16, (BX)
-	JMP       stored545
-
-around544:
-	VMOVNTDQ Z16, (BX)
-
-stored545:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z16
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z17
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around546
-	VMOVDQU64 Z16, 64(BX)
-	JMP       stored547
-
-around546:
-	VMOVNTDQ Z16, 64(BX)
-
-stored547:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z16
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z17
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around548
-	VMOVDQU64 Z16, 128(BX)
-	JMP       stored549
-
-around548:
-	VMOVNTDQ Z16, 128(BX)
-
-stored549:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z16
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z17
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around550
-	VMOVDQU64 Z16, 192(BX)
-	JMP       stored551
-
-around550:
-	VMOVNTDQ Z16, 192(BX)
-
-stored551:
-	VPTESTMD  all32_10000<>+0(SB), Z8, K1
-	VPADDD    all32_7fff<>+0(SB), Z8, Z16
-	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z9, K1
-	VPADDD    all32_7fff<>+0(SB), Z9, Z17
-	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around552
-	VMOVDQU64 Z16, 256(BX)
-	JMP       stored553
-
-around552:
-	VMOVNTDQ Z16, 256(BX)
-
-stored553:
-	VPTESTMD  all32_10000<>+0(SB), Z10, K1
-	VPADDD    all32_7fff<>+0(SB), Z10, Z16
-	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z11, K1
-	VPADDD    all32_7fff<>+0(SB), Z11, Z17
-	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
-	VCMPPS    $0x03, Z10, Z10, K1
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around554
-	VMOVDQU64 Z16, 320(BX)
-	JMP       stored555
-
-around554:
-	VMOVNTDQ Z16, 320(BX)
-
-stored555:
-	VPTESTMD  all32_10000<>+0(SB), Z12, K1
-	VPADDD    all32_7fff<>+0(SB), Z12, Z16
-	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z13, K1
-	VPADDD    all32_7fff<>+0(SB), Z13, Z17
-	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
-	VCMPPS    $0x03, Z12, Z12, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around556
-	VMOVDQU64 Z16, 384(BX)
-	JMP       stored557
-
-around556:
-	VMOVNTDQ Z16, 384(BX)
-
-stored557:
-	VPTESTMD  all32_10000<>+0(SB), Z14, K1
-	VPADDD    all32_7fff<>+0(SB), Z14, Z16
-	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z15, K1
-	VPADDD    all32_7fff<>+0(SB), Z15, Z17
-	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
-	VCMPPS    $0x03, Z14, Z14, K1
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z24
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z24, Z16
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around558
-	VMOVDQU64 Z16, 448(BX)
-	JMP       stored559
-
-around558:
-	VMOVNTDQ Z16, 448(BX)
-
-stored559:
-stored540:
-	JMP stored537
-
-empty531:
-	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed536
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around560
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	VMOVDQU64 Z0, 128(BX)
-	VMOVDQU64 Z0, 192(BX)
-	VMOVDQU64 Z0, 256(BX)
-	VMOVDQU64 Z0, 320(BX)
-	VMOVDQU64 Z0, 384(BX)
-	VMOVDQU64 Z0, 448(BX)
-	JMP       stored561
-
-around560:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-	VMOVNTDQ Z0, 128(BX)
-	VMOVNTDQ Z0, 192(BX)
-	VMOVNTDQ Z0, 256(BX)
-	VMOVNTDQ Z0, 320(BX)
-	VMOVNTDQ Z0, 384(BX)
-	VMOVNTDQ Z0, 448(BX)
-
-stored561:
-	JMP stored537
-
-tooMany528:
-	MOVQ R8, results+24(FP)
-
-over529:
-	ADDQ  $0x00000200, R9
-	ADDQ  $0x00000200, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip562
-	ADDQ  $0x00000200, to+72(FP)
-
-skip562:
-	SUBQ $0x00000100, R10
-	JMP  tile525
-
-narrower526:
-	CMPQ R10, $0x00000080
-	JLT  narrower564
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over567
-
-result565:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few568
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany566
-
-few568:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    SI, DI
-	JGE     empty569
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows571
-
-row570:
-	MOVQ         128(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
-	VPMOVZXWD    (R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     (R12), Z8, K1
-	VADDPS       Z9, Z0, K1, Z0
-	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    32(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     64(R12), Z8, K1
-	VADDPS       Z9, Z1, K1, Z1
-	VPMOVZXWD    64(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     128(R12), Z8, K1
-	VADDPS       Z9, Z2, K1, Z2
-	PREFETCHT0   64(R9)(R15*1)
-	VPMOVZXWD    96(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     192(R12), Z8, K1
-	VADDPS       Z9, Z3, K1, Z3
-	VPMOVZXWD    128(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     256(R12), Z8, K1
-	VADDPS       Z9, Z4, K1, Z4
-	PREFETCHT0   128(R9)(R15*1)
-	VPMOVZXWD    160(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     320(R12), Z8, K1
-	VADDPS       Z9, Z5, K1, Z5
-	VPMOVZXWD    192(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     384(R12), Z8, K1
-	VADDPS       Z9, Z6, K1, Z6
-	PREFETCHT0   192(R9)(R15*1)
-	VPMOVZXWD    224(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     448(R12), Z8, K1
-	VADDPS       Z9, Z7, K1, Z7
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row570
-
-rows571:
-	CMPQ R13, DI
-	JGE  rows573
-
-row572:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
-	VPMOVZXWD    (R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     (R12), Z8, K1
-	VADDPS       Z9, Z0, K1, Z0
-	VPMOVZXWD    32(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     64(R12), Z8, K1
-	VADDPS       Z9, Z1, K1, Z1
-	VPMOVZXWD    64(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     128(R12), Z8, K1
-	VADDPS       Z9, Z2, K1, Z2
-	VPMOVZXWD    96(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     192(R12), Z8, K1
-	VADDPS       Z9, Z3, K1, Z3
-	VPMOVZXWD    128(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     256(R12), Z8, K1
-	VADDPS       Z9, Z4, K1, Z4
-	VPMOVZXWD    160(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     320(R12), Z8, K1
-	VADDPS       Z9, Z5, K1, Z5
-	VPMOVZXWD    192(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     384(R12), Z8, K1
-	VADDPS       Z9, Z6, K1, Z6
-	VPMOVZXWD    224(R9)(R14*1), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VPCMPEQD     448(R12), Z8, K1
-	VADDPS       Z9, Z7, K1, Z7
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row572
-
-rows573:
-summed574:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special576
+final537:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -14475,10 +12293,18 @@ summed574:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQU64 odd16<>+0(SB), Z15
 	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, (BX)
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around540
+	VMOVDQU64 Z8, (BX)
+	JMP       stored541
+
+around540:
+	VMOVNTDQ Z8, (BX)
+
+stored541:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -14489,10 +12315,18 @@ summed574:
 	VCMPPS    $0x03, Z3, Z3, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQU64 odd16<>+0(SB), Z15
 	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, 64(BX)
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around542
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored543
+
+around542:
+	VMOVNTDQ Z8, 64(BX)
+
+stored543:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -14503,10 +12337,18 @@ summed574:
 	VCMPPS    $0x03, Z5, Z5, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQU64 odd16<>+0(SB), Z15
 	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, 128(BX)
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around544
+	VMOVDQU64 Z8, 128(BX)
+	JMP       stored545
+
+around544:
+	VMOVNTDQ Z8, 128(BX)
+
+stored545:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -14517,21 +12359,28 @@ summed574:
 	VCMPPS    $0x03, Z7, Z7, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQU64 odd16<>+0(SB), Z15
 	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	VMOVUPS   Z8, 192(BX)
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around546
+	VMOVDQU64 Z8, 192(BX)
+	JMP       stored547
 
-stored575:
+around546:
+	VMOVNTDQ Z8, 192(BX)
+
+stored547:
+stored538:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result565
-	JMP  over567
+	JLT  result527
+	JMP  over529
 
-special576:
+special539:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow577
+	JEQ     narrow548
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -14540,17 +12389,17 @@ special576:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored578
+	JMP     stored538
 
-narrow577:
+narrow548:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip579
+	JEQ          skip549
 	SUBQ         SI, DI
-	JEQ          empty580
+	JEQ          empty550
 	SHRQ         $0x03, DI
-	VPXORD       X19, X19, X19
-	VCVTSI2SSQ   DI, X19, X19
-	VBROADCASTSS X19, Z8
+	VPXORD       X10, X10, X10
+	VCVTSI2SSQ   DI, X10, X10
+	VBROADCASTSS X10, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
 	VDIVPS       Z8, Z2, Z2
@@ -14560,10 +12409,10 @@ narrow577:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty580:
-skip579:
+empty550:
+skip549:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip581
+	JEQ       skip551
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -14589,151 +12438,63 @@ skip579:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip581:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z8
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z9
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around582
-	VMOVDQU64 Z8, (BX)
-	JMP       stored583
+skip551:
+	JMP final537
 
-around582:
-	VMOVNTDQ Z8, (BX)
-
-stored583:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z8
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z9
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around584
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored585
-
-around584:
-	VMOVNTDQ Z8, 64(BX)
-
-stored585:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z9
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around586
-	VMOVDQU64 Z8, 128(BX)
-	JMP       stored587
-
-around586:
-	VMOVNTDQ Z8, 128(BX)
-
-stored587:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z8
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z9
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around588
-	VMOVDQU64 Z8, 192(BX)
-	JMP       stored589
-
-around588:
-	VMOVNTDQ Z8, 192(BX)
-
-stored589:
-stored578:
-	JMP stored575
-
-empty569:
+empty531:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed574
+	JNE       summed536
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around590
+	JNE       around552
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored591
+	JMP       stored553
 
-around590:
+around552:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored591:
-	JMP stored575
+stored553:
+	JMP stored538
 
-tooMany566:
+tooMany528:
 	MOVQ R8, results+24(FP)
 
-over567:
+over529:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip592
+	JEQ   skip554
 	ADDQ  $0x00000100, to+72(FP)
 
-skip592:
+skip554:
 	SUBQ $0x00000080, R10
+	JMP  tile525
 
-narrower564:
+narrower526:
 	CMPQ R10, $0x00000040
-	JLT  narrower594
+	JLT  narrower556
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over597
+	JGE  over559
 
-result595:
+result557:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few598
+	JLE   few560
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany596
+	JEQ   tooMany558
 
-few598:
+few560:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -14742,7 +12503,7 @@ few598:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty599
+	JGE     empty561
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14752,9 +12513,9 @@ few598:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows601
+	JGE     rows563
 
-row600:
+row562:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -14783,13 +12544,13 @@ row600:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row600
+	JLT          row562
 
-rows601:
+rows563:
 	CMPQ R13, DI
-	JGE  rows603
+	JGE  rows565
 
-row602:
+row564:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -14814,12 +12575,14 @@ row602:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row602
+	JLT          row564
 
-rows603:
-summed604:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special606
+rows565:
+summed566:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special569
+
+final567:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -14833,7 +12596,15 @@ summed604:
 	VMOVDQU64 odd16<>+0(SB), Z6
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
-	VMOVUPS   Z4, (BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around570
+	VMOVDQU64 Z4, (BX)
+	JMP       stored571
+
+around570:
+	VMOVNTDQ Z4, (BX)
+
+stored571:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -14847,42 +12618,49 @@ summed604:
 	VMOVDQU64 odd16<>+0(SB), Z6
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
-	VMOVUPS   Z4, 64(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around572
+	VMOVDQU64 Z4, 64(BX)
+	JMP       stored573
 
-stored605:
+around572:
+	VMOVNTDQ Z4, 64(BX)
+
+stored573:
+stored568:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result595
-	JMP  over597
+	JLT  result557
+	JMP  over559
 
-special606:
+special569:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow607
+	JEQ     narrow574
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored608
+	JMP     stored568
 
-narrow607:
+narrow574:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip609
+	JEQ          skip575
 	SUBQ         SI, DI
-	JEQ          empty610
+	JEQ          empty576
 	SHRQ         $0x03, DI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   DI, X20, X20
-	VBROADCASTSS X20, Z4
+	VPXORD       X11, X11, X11
+	VCVTSI2SSQ   DI, X11, X11
+	VBROADCASTSS X11, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty610:
-skip609:
+empty576:
+skip575:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip611
+	JEQ       skip577
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -14896,110 +12674,65 @@ skip609:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip611:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z4
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z5
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around612
-	VMOVDQU64 Z4, (BX)
-	JMP       stored613
+skip577:
+	JMP final567
 
-around612:
-	VMOVNTDQ Z4, (BX)
-
-stored613:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z4
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z5
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around614
-	VMOVDQU64 Z4, 64(BX)
-	JMP       stored615
-
-around614:
-	VMOVNTDQ Z4, 64(BX)
-
-stored615:
-stored608:
-	JMP stored605
-
-empty599:
+empty561:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed604
+	JNE       summed566
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around616
+	JNE       around578
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored617
+	JMP       stored579
 
-around616:
+around578:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored617:
-	JMP stored605
+stored579:
+	JMP stored568
 
-tooMany596:
+tooMany558:
 	MOVQ R8, results+24(FP)
 
-over597:
+over559:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip618
+	JEQ   skip580
 	ADDQ  $0x00000080, to+72(FP)
 
-skip618:
+skip580:
 	SUBQ $0x00000040, R10
 
-narrower594:
+narrower556:
 	CMPQ R10, $0x00000020
-	JLT  narrower620
+	JLT  narrower582
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over623
+	JGE  over585
 
-result621:
+result583:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few624
+	JLE   few586
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany622
+	JEQ   tooMany584
 
-few624:
+few586:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty625
+	JGE     empty587
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15009,9 +12742,9 @@ few624:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows627
+	JGE     rows589
 
-row626:
+row588:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -15031,13 +12764,13 @@ row626:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row626
+	JLT          row588
 
-rows627:
+rows589:
 	CMPQ R13, DI
-	JGE  rows629
+	JGE  rows591
 
-row628:
+row590:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -15054,12 +12787,14 @@ row628:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row628
+	JLT          row590
 
-rows629:
-summed630:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special632
+rows591:
+summed592:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special595
+
+final593:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -15073,38 +12808,45 @@ summed630:
 	VMOVDQU64 odd16<>+0(SB), Z4
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
-	VMOVUPS   Z2, (BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around596
+	VMOVDQU64 Z2, (BX)
+	JMP       stored597
 
-stored631:
+around596:
+	VMOVNTDQ Z2, (BX)
+
+stored597:
+stored594:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result621
-	JMP  over623
+	JLT  result583
+	JMP  over585
 
-special632:
+special595:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow633
+	JEQ     narrow598
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored634
+	JMP     stored594
 
-narrow633:
+narrow598:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip635
+	JEQ          skip599
 	SUBQ         SI, DI
-	JEQ          empty636
+	JEQ          empty600
 	SHRQ         $0x03, DI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   DI, X21, X21
-	VBROADCASTSS X21, Z2
+	VPXORD       X12, X12, X12
+	VCVTSI2SSQ   DI, X12, X12
+	VBROADCASTSS X12, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty636:
-skip635:
+empty600:
+skip599:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip637
+	JEQ       skip601
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -15112,85 +12854,62 @@ skip635:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip637:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z2
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z3
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z2, Z2
-	VPERMT2W  Z3, Z4, Z2
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around638
-	VMOVDQU64 Z2, (BX)
-	JMP       stored639
+skip601:
+	JMP final593
 
-around638:
-	VMOVNTDQ Z2, (BX)
-
-stored639:
-stored634:
-	JMP stored631
-
-empty625:
+empty587:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed630
+	JNE       summed592
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around640
+	JNE       around602
 	VMOVDQU64 Z0, (BX)
-	JMP       stored641
+	JMP       stored603
 
-around640:
+around602:
 	VMOVNTDQ Z0, (BX)
 
-stored641:
-	JMP stored631
+stored603:
+	JMP stored594
 
-tooMany622:
+tooMany584:
 	MOVQ R8, results+24(FP)
 
-over623:
+over585:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip642
+	JEQ   skip604
 	ADDQ  $0x00000040, to+72(FP)
 
-skip642:
+skip604:
 	SUBQ $0x00000020, R10
 
-narrower620:
+narrower582:
 	CMPQ R10, $0x00000010
-	JLT  narrower644
+	JLT  narrower606
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over647
+	JGE  over609
 
-result645:
+result607:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few648
+	JLE   few610
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany646
+	JEQ   tooMany608
 
-few648:
+few610:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty649
+	JGE     empty611
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15200,9 +12919,9 @@ few648:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows651
+	JGE     rows613
 
-row650:
+row612:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -15218,13 +12937,13 @@ row650:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row650
+	JLT          row612
 
-rows651:
+rows613:
 	CMPQ R13, DI
-	JGE  rows653
+	JGE  rows615
 
-row652:
+row614:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -15237,12 +12956,14 @@ row652:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row652
+	JLT          row614
 
-rows653:
-summed654:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special656
+rows615:
+summed616:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special619
+
+final617:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -15250,116 +12971,106 @@ summed654:
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
-	VMOVUPS   Y1, (BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around620
+	VMOVDQU64 Y1, (BX)
+	JMP       stored621
 
-stored655:
+around620:
+	VMOVNTDQ Y1, (BX)
+
+stored621:
+stored618:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result645
-	JMP  over647
+	JLT  result607
+	JMP  over609
 
-special656:
+special619:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow657
+	JEQ     narrow622
 	VMOVUPS Z0, (BX)
-	JMP     stored658
+	JMP     stored618
 
-narrow657:
+narrow622:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip659
+	JEQ          skip623
 	SUBQ         SI, DI
-	JEQ          empty660
+	JEQ          empty624
 	SHRQ         $0x03, DI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   DI, X22, X22
-	VBROADCASTSS X22, Z1
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   DI, X13, X13
+	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty660:
-skip659:
+empty624:
+skip623:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip661
+	JEQ       skip625
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip661:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around662
-	VMOVDQU64 Y1, (BX)
-	JMP       stored663
+skip625:
+	JMP final617
 
-around662:
-	VMOVNTDQ Y1, (BX)
-
-stored663:
-stored658:
-	JMP stored655
-
-empty649:
+empty611:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed654
+	JNE       summed616
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around664
+	JNE       around626
 	VMOVDQU64 Y0, (BX)
-	JMP       stored665
+	JMP       stored627
 
-around664:
+around626:
 	VMOVNTDQ Y0, (BX)
 
-stored665:
-	JMP stored655
+stored627:
+	JMP stored618
 
-tooMany646:
+tooMany608:
 	MOVQ R8, results+24(FP)
 
-over647:
+over609:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip666
+	JEQ   skip628
 	ADDQ  $0x00000020, to+72(FP)
 
-skip666:
+skip628:
 	SUBQ $0x00000010, R10
 
-narrower644:
+narrower606:
 	TESTQ R10, R10
-	JLE   done667
+	JLE   done629
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over670
+	JGE   over632
 
-result668:
+result630:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few671
+	JLE   few633
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany669
+	JEQ   tooMany631
 
-few671:
+few633:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty672
+	JGE     empty634
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15369,9 +13080,9 @@ few671:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows674
+	JGE     rows636
 
-row673:
+row635:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -15387,13 +13098,13 @@ row673:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row673
+	JLT          row635
 
-rows674:
+rows636:
 	CMPQ R13, DI
-	JGE  rows676
+	JGE  rows638
 
-row675:
+row637:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -15406,12 +13117,14 @@ row675:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row675
+	JLT          row637
 
-rows676:
-summed677:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special679
+rows638:
+summed639:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special642
+
+final640:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -15421,60 +13134,50 @@ summed677:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored678:
+stored641:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result668
-	JMP  over670
+	JLT  result630
+	JMP  over632
 
-special679:
+special642:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow680
+	JEQ     narrow643
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored681
+	JMP     stored641
 
-narrow680:
+narrow643:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip682
+	JEQ          skip644
 	SUBQ         SI, DI
-	JEQ          empty683
+	JEQ          empty645
 	SHRQ         $0x03, DI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   DI, X23, X23
-	VBROADCASTSS X23, Z1
+	VPXORD       X14, X14, X14
+	VCVTSI2SSQ   DI, X14, X14
+	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty683:
-skip682:
+empty645:
+skip644:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip684
+	JEQ         skip646
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip684:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K2
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	VMOVDQU16 Y1, K1, (BX)
+skip646:
+	JMP final640
 
-stored681:
-	JMP stored678
+empty634:
+	JMP summed639
+	JMP stored641
 
-empty672:
-	JMP summed677
-	JMP stored678
-
-tooMany669:
+tooMany631:
 	MOVQ R8, results+24(FP)
 
-over670:
-done667:
+over632:
+done629:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -15489,22 +13192,22 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none685
+	JEQ   none647
 	SUBQ  positions+32(FP), AX
 
-none685:
+none647:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile686:
+tile648:
 	CMPQ R10, $0x00000080
-	JLT  narrower687
+	JLT  narrower649
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over690
+	JGE  over652
 
-result688:
+result650:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -15514,7 +13217,7 @@ result688:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty691
+	JGE     empty653
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -15538,9 +13241,9 @@ result688:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows694
+	JGE     rows656
 
-row693:
+row655:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -15600,13 +13303,13 @@ row693:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row693
+	JLT        row655
 
-rows694:
+rows656:
 	CMPQ R11, DI
-	JGE  rows696
+	JGE  rows658
 
-row695:
+row657:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -15660,9 +13363,9 @@ row695:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row695
+	JLT       row657
 
-rows696:
+rows658:
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -15681,7 +13384,7 @@ rows696:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none697
+	JEQ           none659
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -15786,10 +13489,10 @@ rows696:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none697:
-	JMP stored692
+none659:
+	JMP stored654
 
-empty691:
+empty653:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -15816,7 +13519,7 @@ empty691:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none698
+	JEQ       none660
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -15841,30 +13544,30 @@ empty691:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none698:
-stored692:
+none660:
+stored654:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result688
-	JMP  over690
+	JLT  result650
+	JMP  over652
 	MOVQ R8, results+24(FP)
 
-over690:
+over652:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile686
+	JMP  tile648
 
-narrower687:
+narrower649:
 	CMPQ R10, $0x00000040
-	JLT  narrower700
+	JLT  narrower662
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over703
+	JGE  over665
 
-result701:
+result663:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -15874,7 +13577,7 @@ result701:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty704
+	JGE     empty666
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -15890,9 +13593,9 @@ result701:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows707
+	JGE     rows669
 
-row706:
+row668:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -15926,13 +13629,13 @@ row706:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row706
+	JLT        row668
 
-rows707:
+rows669:
 	CMPQ R11, DI
-	JGE  rows709
+	JGE  rows671
 
-row708:
+row670:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -15962,9 +13665,9 @@ row708:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row708
+	JLT       row670
 
-rows709:
+rows671:
 	VMOVDQU64     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -15975,7 +13678,7 @@ rows709:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none710
+	JEQ           none672
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -16032,10 +13735,10 @@ rows709:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none710:
-	JMP stored705
+none672:
+	JMP stored667
 
-empty704:
+empty666:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -16050,7 +13753,7 @@ empty704:
 	VPERMT2W  Z3, Z4, Z5
 	VMOVUPS   Z5, 64(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none711
+	JEQ       none673
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -16067,29 +13770,29 @@ empty704:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none711:
-stored705:
+none673:
+stored667:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result701
-	JMP  over703
+	JLT  result663
+	JMP  over665
 	MOVQ R8, results+24(FP)
 
-over703:
+over665:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower700:
+narrower662:
 	CMPQ R10, $0x00000020
-	JLT  narrower713
+	JLT  narrower675
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over716
+	JGE  over678
 
-result714:
+result676:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -16099,7 +13802,7 @@ result714:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty717
+	JGE     empty679
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -16111,9 +13814,9 @@ result714:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows720
+	JGE     rows682
 
-row719:
+row681:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -16134,13 +13837,13 @@ row719:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row719
+	JLT        row681
 
-rows720:
+rows682:
 	CMPQ R11, DI
-	JGE  rows722
+	JGE  rows684
 
-row721:
+row683:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16158,16 +13861,16 @@ row721:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row721
+	JLT       row683
 
-rows722:
+rows684:
 	VMOVDQU64     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none723
+	JEQ           none685
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -16200,10 +13903,10 @@ rows722:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none723:
-	JMP stored718
+none685:
+	JMP stored680
 
-empty717:
+empty679:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -16212,7 +13915,7 @@ empty717:
 	VPERMT2W  Z1, Z2, Z3
 	VMOVUPS   Z3, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none724
+	JEQ       none686
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -16225,29 +13928,29 @@ empty717:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none724:
-stored718:
+none686:
+stored680:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result714
-	JMP  over716
+	JLT  result676
+	JMP  over678
 	MOVQ R8, results+24(FP)
 
-over716:
+over678:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower713:
+narrower675:
 	CMPQ R10, $0x00000010
-	JLT  narrower726
+	JLT  narrower688
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over729
+	JGE  over691
 
-result727:
+result689:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -16257,7 +13960,7 @@ result727:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty730
+	JGE     empty692
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -16267,9 +13970,9 @@ result727:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows733
+	JGE     rows695
 
-row732:
+row694:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -16284,13 +13987,13 @@ row732:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row732
+	JLT        row694
 
-rows733:
+rows695:
 	CMPQ R11, DI
-	JGE  rows735
+	JGE  rows697
 
-row734:
+row696:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16302,15 +14005,15 @@ row734:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row734
+	JLT       row696
 
-rows735:
+rows697:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none736
+	JEQ           none698
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -16331,17 +14034,17 @@ rows735:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none736:
-	JMP stored731
+none698:
+	JMP stored693
 
-empty730:
+empty692:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z1
 	VPMOVDW Z1, Y1
 	VMOVUPS Y1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none737
+	JEQ     none699
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -16352,32 +14055,32 @@ empty730:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none737:
-stored731:
+none699:
+stored693:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result727
-	JMP  over729
+	JLT  result689
+	JMP  over691
 	MOVQ R8, results+24(FP)
 
-over729:
+over691:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower726:
+narrower688:
 	TESTQ R10, R10
-	JLE   done738
+	JLE   done700
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over741
+	JGE   over703
 
-result739:
+result701:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -16387,7 +14090,7 @@ result739:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty742
+	JGE     empty704
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -16397,9 +14100,9 @@ result739:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows745
+	JGE     rows707
 
-row744:
+row706:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -16414,13 +14117,13 @@ row744:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row744
+	JLT         row706
 
-rows745:
+rows707:
 	CMPQ R11, DI
-	JGE  rows747
+	JGE  rows709
 
-row746:
+row708:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16432,15 +14135,15 @@ row746:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row746
+	JLT         row708
 
-rows747:
+rows709:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none748
+	JEQ           none710
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -16462,17 +14165,17 @@ rows747:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none748:
-	JMP stored743
+none710:
+	JMP stored705
 
-empty742:
+empty704:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z1
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none749
+	JEQ       none711
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -16484,17 +14187,17 @@ empty742:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none749:
-stored743:
+none711:
+stored705:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result739
-	JMP  over741
+	JLT  result701
+	JMP  over703
 	MOVQ R8, results+24(FP)
 
-over741:
-done738:
+over703:
+done700:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -16823,51 +14526,124 @@ row21:
 rows22:
 summed7:
 summed23:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special26
+
+final24:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
-	VMOVUPS   Y16, (AX)
-	VMOVUPS   Y17, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around27
+	VMOVDQU64 Y16, (AX)
+	VMOVDQU64 Y17, 32(AX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y16, (AX)
+	VMOVNTDQ Y17, 32(AX)
+
+stored28:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
-	VMOVUPS   Y16, 64(AX)
-	VMOVUPS   Y17, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around29
+	VMOVDQU64 Y16, 64(AX)
+	VMOVDQU64 Y17, 96(AX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y16, 64(AX)
+	VMOVNTDQ Y17, 96(AX)
+
+stored30:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
-	VMOVUPS   Y16, 128(AX)
-	VMOVUPS   Y17, 160(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	VMOVDQU64 Y16, 128(AX)
+	VMOVDQU64 Y17, 160(AX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y16, 128(AX)
+	VMOVNTDQ Y17, 160(AX)
+
+stored32:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
-	VMOVUPS   Y16, 192(AX)
-	VMOVUPS   Y17, 224(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around33
+	VMOVDQU64 Y16, 192(AX)
+	VMOVDQU64 Y17, 224(AX)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y16, 192(AX)
+	VMOVNTDQ Y17, 224(AX)
+
+stored34:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
-	VMOVUPS   Y16, 256(AX)
-	VMOVUPS   Y17, 288(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around35
+	VMOVDQU64 Y16, 256(AX)
+	VMOVDQU64 Y17, 288(AX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y16, 256(AX)
+	VMOVNTDQ Y17, 288(AX)
+
+stored36:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
-	VMOVUPS   Y16, 320(AX)
-	VMOVUPS   Y17, 352(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around37
+	VMOVDQU64 Y16, 320(AX)
+	VMOVDQU64 Y17, 352(AX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y16, 320(AX)
+	VMOVNTDQ Y17, 352(AX)
+
+stored38:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
-	VMOVUPS   Y16, 384(AX)
-	VMOVUPS   Y17, 416(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around39
+	VMOVDQU64 Y16, 384(AX)
+	VMOVDQU64 Y17, 416(AX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y16, 384(AX)
+	VMOVNTDQ Y17, 416(AX)
+
+stored40:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
-	VMOVUPS   Y16, 448(AX)
-	VMOVUPS   Y17, 480(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU64 Y16, 448(AX)
+	VMOVDQU64 Y17, 480(AX)
+	JMP       stored42
 
-stored24:
+around41:
+	VMOVNTDQ Y16, 448(AX)
+	VMOVNTDQ Y17, 480(AX)
+
+stored42:
+stored25:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special25:
+special26:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow26
+	JEQ     narrow43
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -16884,13 +14660,13 @@ special25:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored27
+	JMP     stored25
 
-narrow26:
+narrow43:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip44
 	SUBQ         BX, SI
-	JEQ          empty29
+	JEQ          empty45
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -16912,10 +14688,10 @@ narrow26:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty29:
-skip28:
+empty45:
+skip44:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip30
+	JEQ       skip46
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -16949,113 +14725,8 @@ skip28:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip30:
-	VCVTPS2PH $0x00, Z0, Y16
-	VCVTPS2PH $0x00, Z1, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	VMOVDQU64 Y16, (AX)
-	VMOVDQU64 Y17, 32(AX)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y16, (AX)
-	VMOVNTDQ Y17, 32(AX)
-
-stored32:
-	VCVTPS2PH $0x00, Z2, Y16
-	VCVTPS2PH $0x00, Z3, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
-	VMOVDQU64 Y16, 64(AX)
-	VMOVDQU64 Y17, 96(AX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y16, 64(AX)
-	VMOVNTDQ Y17, 96(AX)
-
-stored34:
-	VCVTPS2PH $0x00, Z4, Y16
-	VCVTPS2PH $0x00, Z5, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
-	VMOVDQU64 Y16, 128(AX)
-	VMOVDQU64 Y17, 160(AX)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Y16, 128(AX)
-	VMOVNTDQ Y17, 160(AX)
-
-stored36:
-	VCVTPS2PH $0x00, Z6, Y16
-	VCVTPS2PH $0x00, Z7, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
-	VMOVDQU64 Y16, 192(AX)
-	VMOVDQU64 Y17, 224(AX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y16, 192(AX)
-	VMOVNTDQ Y17, 224(AX)
-
-stored38:
-	VCVTPS2PH $0x00, Z8, Y16
-	VCVTPS2PH $0x00, Z9, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
-	VMOVDQU64 Y16, 256(AX)
-	VMOVDQU64 Y17, 288(AX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y16, 256(AX)
-	VMOVNTDQ Y17, 288(AX)
-
-stored40:
-	VCVTPS2PH $0x00, Z10, Y16
-	VCVTPS2PH $0x00, Z11, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
-	VMOVDQU64 Y16, 320(AX)
-	VMOVDQU64 Y17, 352(AX)
-	JMP       stored42
-
-around41:
-	VMOVNTDQ Y16, 320(AX)
-	VMOVNTDQ Y17, 352(AX)
-
-stored42:
-	VCVTPS2PH $0x00, Z12, Y16
-	VCVTPS2PH $0x00, Z13, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around43
-	VMOVDQU64 Y16, 384(AX)
-	VMOVDQU64 Y17, 416(AX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ Y16, 384(AX)
-	VMOVNTDQ Y17, 416(AX)
-
-stored44:
-	VCVTPS2PH $0x00, Z14, Y16
-	VCVTPS2PH $0x00, Z15, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around45
-	VMOVDQU64 Y16, 448(AX)
-	VMOVDQU64 Y17, 480(AX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y16, 448(AX)
-	VMOVNTDQ Y17, 480(AX)
-
-stored46:
-stored27:
-	JMP stored24
+skip46:
+	JMP final24
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -17083,7 +14754,7 @@ around47:
 	VMOVNTDQ Z0, 448(AX)
 
 stored48:
-	JMP stored24
+	JMP stored25
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -17316,35 +14987,72 @@ row70:
 rows71:
 summed56:
 summed72:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special74
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special75
+
+final73:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
-	VMOVUPS   Y8, (AX)
-	VMOVUPS   Y9, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around76
+	VMOVDQU64 Y8, (AX)
+	VMOVDQU64 Y9, 32(AX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ Y8, (AX)
+	VMOVNTDQ Y9, 32(AX)
+
+stored77:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
-	VMOVUPS   Y8, 64(AX)
-	VMOVUPS   Y9, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around78
+	VMOVDQU64 Y8, 64(AX)
+	VMOVDQU64 Y9, 96(AX)
+	JMP       stored79
+
+around78:
+	VMOVNTDQ Y8, 64(AX)
+	VMOVNTDQ Y9, 96(AX)
+
+stored79:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
-	VMOVUPS   Y8, 128(AX)
-	VMOVUPS   Y9, 160(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around80
+	VMOVDQU64 Y8, 128(AX)
+	VMOVDQU64 Y9, 160(AX)
+	JMP       stored81
+
+around80:
+	VMOVNTDQ Y8, 128(AX)
+	VMOVNTDQ Y9, 160(AX)
+
+stored81:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
-	VMOVUPS   Y8, 192(AX)
-	VMOVUPS   Y9, 224(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around82
+	VMOVDQU64 Y8, 192(AX)
+	VMOVDQU64 Y9, 224(AX)
+	JMP       stored83
 
-stored73:
+around82:
+	VMOVNTDQ Y8, 192(AX)
+	VMOVNTDQ Y9, 224(AX)
+
+stored83:
+stored74:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result52
 	JMP  over54
 
-special74:
+special75:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow75
+	JEQ     narrow84
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -17353,13 +15061,13 @@ special74:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored76
+	JMP     stored74
 
-narrow75:
+narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip77
+	JEQ          skip85
 	SUBQ         BX, SI
-	JEQ          empty78
+	JEQ          empty86
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -17373,10 +15081,10 @@ narrow75:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty78:
-skip77:
+empty86:
+skip85:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip79
+	JEQ       skip87
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -17394,61 +15102,8 @@ skip77:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip79:
-	VCVTPS2PH $0x00, Z0, Y8
-	VCVTPS2PH $0x00, Z1, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around80
-	VMOVDQU64 Y8, (AX)
-	VMOVDQU64 Y9, 32(AX)
-	JMP       stored81
-
-around80:
-	VMOVNTDQ Y8, (AX)
-	VMOVNTDQ Y9, 32(AX)
-
-stored81:
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around82
-	VMOVDQU64 Y8, 64(AX)
-	VMOVDQU64 Y9, 96(AX)
-	JMP       stored83
-
-around82:
-	VMOVNTDQ Y8, 64(AX)
-	VMOVNTDQ Y9, 96(AX)
-
-stored83:
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around84
-	VMOVDQU64 Y8, 128(AX)
-	VMOVDQU64 Y9, 160(AX)
-	JMP       stored85
-
-around84:
-	VMOVNTDQ Y8, 128(AX)
-	VMOVNTDQ Y9, 160(AX)
-
-stored85:
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around86
-	VMOVDQU64 Y8, 192(AX)
-	VMOVDQU64 Y9, 224(AX)
-	JMP       stored87
-
-around86:
-	VMOVNTDQ Y8, 192(AX)
-	VMOVNTDQ Y9, 224(AX)
-
-stored87:
-stored76:
-	JMP stored73
+skip87:
+	JMP final73
 
 empty57:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -17468,7 +15123,7 @@ around88:
 	VMOVNTDQ Z0, 192(AX)
 
 stored89:
-	JMP stored73
+	JMP stored74
 
 tooMany53:
 	MOVQ DI, results+24(FP)
@@ -17676,44 +15331,72 @@ row111:
 rows112:
 summed97:
 summed113:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special115
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special116
+
+final114:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
-	VMOVUPS   Y6, (AX)
-	VMOVUPS   Y7, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around117
+	VMOVDQU64 Y6, (AX)
+	VMOVDQU64 Y7, 32(AX)
+	JMP       stored118
+
+around117:
+	VMOVNTDQ Y6, (AX)
+	VMOVNTDQ Y7, 32(AX)
+
+stored118:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
-	VMOVUPS   Y6, 64(AX)
-	VMOVUPS   Y7, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around119
+	VMOVDQU64 Y6, 64(AX)
+	VMOVDQU64 Y7, 96(AX)
+	JMP       stored120
+
+around119:
+	VMOVNTDQ Y6, 64(AX)
+	VMOVNTDQ Y7, 96(AX)
+
+stored120:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
-	VMOVUPS   Y6, 128(AX)
-	VMOVUPS   Y7, 160(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around121
+	VMOVDQU64 Y6, 128(AX)
+	VMOVDQU64 Y7, 160(AX)
+	JMP       stored122
 
-stored114:
+around121:
+	VMOVNTDQ Y6, 128(AX)
+	VMOVNTDQ Y7, 160(AX)
+
+stored122:
+stored115:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result93
 	JMP  over95
 
-special115:
+special116:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow116
+	JEQ     narrow123
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored117
+	JMP     stored115
 
-narrow116:
+narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip118
+	JEQ          skip124
 	SUBQ         BX, SI
-	JEQ          empty119
+	JEQ          empty125
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -17725,10 +15408,10 @@ narrow116:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty119:
-skip118:
+empty125:
+skip124:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip120
+	JEQ       skip126
 	VCVTPH2PS (AX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(AX), Z6
@@ -17742,48 +15425,8 @@ skip118:
 	VCVTPH2PS 160(AX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip120:
-	VCVTPS2PH $0x00, Z0, Y6
-	VCVTPS2PH $0x00, Z1, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
-	VMOVDQU64 Y6, (AX)
-	VMOVDQU64 Y7, 32(AX)
-	JMP       stored122
-
-around121:
-	VMOVNTDQ Y6, (AX)
-	VMOVNTDQ Y7, 32(AX)
-
-stored122:
-	VCVTPS2PH $0x00, Z2, Y6
-	VCVTPS2PH $0x00, Z3, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around123
-	VMOVDQU64 Y6, 64(AX)
-	VMOVDQU64 Y7, 96(AX)
-	JMP       stored124
-
-around123:
-	VMOVNTDQ Y6, 64(AX)
-	VMOVNTDQ Y7, 96(AX)
-
-stored124:
-	VCVTPS2PH $0x00, Z4, Y6
-	VCVTPS2PH $0x00, Z5, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around125
-	VMOVDQU64 Y6, 128(AX)
-	VMOVDQU64 Y7, 160(AX)
-	JMP       stored126
-
-around125:
-	VMOVNTDQ Y6, 128(AX)
-	VMOVNTDQ Y7, 160(AX)
-
-stored126:
-stored117:
-	JMP stored114
+skip126:
+	JMP final114
 
 empty98:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -17801,7 +15444,7 @@ around127:
 	VMOVNTDQ Z0, 128(AX)
 
 stored128:
-	JMP stored114
+	JMP stored115
 
 tooMany94:
 	MOVQ DI, results+24(FP)
@@ -17985,38 +15628,57 @@ row150:
 rows151:
 summed136:
 summed152:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special154
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special155
+
+final153:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
-	VMOVUPS   Y4, (AX)
-	VMOVUPS   Y5, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around156
+	VMOVDQU64 Y4, (AX)
+	VMOVDQU64 Y5, 32(AX)
+	JMP       stored157
+
+around156:
+	VMOVNTDQ Y4, (AX)
+	VMOVNTDQ Y5, 32(AX)
+
+stored157:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
-	VMOVUPS   Y4, 64(AX)
-	VMOVUPS   Y5, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around158
+	VMOVDQU64 Y4, 64(AX)
+	VMOVDQU64 Y5, 96(AX)
+	JMP       stored159
 
-stored153:
+around158:
+	VMOVNTDQ Y4, 64(AX)
+	VMOVNTDQ Y5, 96(AX)
+
+stored159:
+stored154:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result132
 	JMP  over134
 
-special154:
+special155:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow155
+	JEQ     narrow160
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored156
+	JMP     stored154
 
-narrow155:
+narrow160:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip157
+	JEQ          skip161
 	SUBQ         BX, SI
-	JEQ          empty158
+	JEQ          empty162
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -18026,10 +15688,10 @@ narrow155:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty158:
-skip157:
+empty162:
+skip161:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip159
+	JEQ       skip163
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -18039,35 +15701,8 @@ skip157:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip159:
-	VCVTPS2PH $0x00, Z0, Y4
-	VCVTPS2PH $0x00, Z1, Y5
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around160
-	VMOVDQU64 Y4, (AX)
-	VMOVDQU64 Y5, 32(AX)
-	JMP       stored161
-
-around160:
-	VMOVNTDQ Y4, (AX)
-	VMOVNTDQ Y5, 32(AX)
-
-stored161:
-	VCVTPS2PH $0x00, Z2, Y4
-	VCVTPS2PH $0x00, Z3, Y5
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around162
-	VMOVDQU64 Y4, 64(AX)
-	VMOVDQU64 Y5, 96(AX)
-	JMP       stored163
-
-around162:
-	VMOVNTDQ Y4, 64(AX)
-	VMOVNTDQ Y5, 96(AX)
-
-stored163:
-stored156:
-	JMP stored153
+skip163:
+	JMP final153
 
 empty137:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -18083,7 +15718,7 @@ around164:
 	VMOVNTDQ Z0, 64(AX)
 
 stored165:
-	JMP stored153
+	JMP stored154
 
 tooMany133:
 	MOVQ DI, results+24(FP)
@@ -18243,32 +15878,42 @@ row187:
 rows188:
 summed173:
 summed189:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special191
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special192
+
+final190:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
-	VMOVUPS   Y2, (AX)
-	VMOVUPS   Y3, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around193
+	VMOVDQU64 Y2, (AX)
+	VMOVDQU64 Y3, 32(AX)
+	JMP       stored194
 
-stored190:
+around193:
+	VMOVNTDQ Y2, (AX)
+	VMOVNTDQ Y3, 32(AX)
+
+stored194:
+stored191:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result169
 	JMP  over171
 
-special191:
+special192:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow192
+	JEQ     narrow195
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored193
+	JMP     stored191
 
-narrow192:
+narrow195:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip194
+	JEQ          skip196
 	SUBQ         BX, SI
-	JEQ          empty195
+	JEQ          empty197
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -18276,31 +15921,17 @@ narrow192:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty195:
-skip194:
+empty197:
+skip196:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip196
+	JEQ       skip198
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip196:
-	VCVTPS2PH $0x00, Z0, Y2
-	VCVTPS2PH $0x00, Z1, Y3
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
-	VMOVDQU64 Y2, (AX)
-	VMOVDQU64 Y3, 32(AX)
-	JMP       stored198
-
-around197:
-	VMOVNTDQ Y2, (AX)
-	VMOVNTDQ Y3, 32(AX)
-
-stored198:
-stored193:
-	JMP stored190
+skip198:
+	JMP final190
 
 empty174:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -18314,7 +15945,7 @@ around199:
 	VMOVNTDQ Z0, (AX)
 
 stored200:
-	JMP stored190
+	JMP stored191
 
 tooMany170:
 	MOVQ DI, results+24(FP)
@@ -18463,55 +16094,53 @@ row222:
 rows223:
 summed208:
 summed224:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special226
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVUPS   Y1, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special227
 
-stored225:
+final225:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around228
+	VMOVDQU64 Y1, (AX)
+	JMP       stored229
+
+around228:
+	VMOVNTDQ Y1, (AX)
+
+stored229:
+stored226:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result204
 	JMP  over206
 
-special226:
+special227:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow227
+	JEQ     narrow230
 	VMOVUPS Z0, (AX)
-	JMP     stored228
+	JMP     stored226
 
-narrow227:
+narrow230:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip229
+	JEQ          skip231
 	SUBQ         BX, SI
-	JEQ          empty230
+	JEQ          empty232
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty230:
-skip229:
+empty232:
+skip231:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip231
+	JEQ       skip233
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip231:
-	VCVTPS2PH $0x00, Z0, Y1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around232
-	VMOVDQU64 Y1, (AX)
-	JMP       stored233
-
-around232:
-	VMOVNTDQ Y1, (AX)
-
-stored233:
-stored228:
-	JMP stored225
+skip233:
+	JMP final225
 
 empty209:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -18525,7 +16154,7 @@ around234:
 	VMOVNTDQ Y0, (AX)
 
 stored235:
-	JMP stored225
+	JMP stored226
 
 tooMany205:
 	MOVQ DI, results+24(FP)
@@ -18677,25 +16306,27 @@ row256:
 rows257:
 summed242:
 summed258:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special260
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special261
+
+final259:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored259:
+stored260:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result238
 	JMP  over240
 
-special260:
+special261:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow261
+	JEQ     narrow262
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored262
+	JMP     stored260
 
-narrow261:
+narrow262:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip263
 	SUBQ         BX, SI
@@ -18714,15 +16345,11 @@ skip263:
 	VADDPS      Z0, Z1, Z0
 
 skip265:
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVDQU16 Y1, K1, (AX)
-
-stored262:
-	JMP stored259
+	JMP final259
 
 empty243:
 	JMP summed258
-	JMP stored259
+	JMP stored260
 
 tooMany239:
 	MOVQ DI, results+24(FP)
@@ -18984,51 +16611,124 @@ row285:
 rows286:
 summed272:
 summed287:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special289
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special290
+
+final288:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
-	VMOVUPS   Y16, (AX)
-	VMOVUPS   Y17, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around291
+	VMOVDQU64 Y16, (AX)
+	VMOVDQU64 Y17, 32(AX)
+	JMP       stored292
+
+around291:
+	VMOVNTDQ Y16, (AX)
+	VMOVNTDQ Y17, 32(AX)
+
+stored292:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
-	VMOVUPS   Y16, 64(AX)
-	VMOVUPS   Y17, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around293
+	VMOVDQU64 Y16, 64(AX)
+	VMOVDQU64 Y17, 96(AX)
+	JMP       stored294
+
+around293:
+	VMOVNTDQ Y16, 64(AX)
+	VMOVNTDQ Y17, 96(AX)
+
+stored294:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
-	VMOVUPS   Y16, 128(AX)
-	VMOVUPS   Y17, 160(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around295
+	VMOVDQU64 Y16, 128(AX)
+	VMOVDQU64 Y17, 160(AX)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ Y16, 128(AX)
+	VMOVNTDQ Y17, 160(AX)
+
+stored296:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
-	VMOVUPS   Y16, 192(AX)
-	VMOVUPS   Y17, 224(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around297
+	VMOVDQU64 Y16, 192(AX)
+	VMOVDQU64 Y17, 224(AX)
+	JMP       stored298
+
+around297:
+	VMOVNTDQ Y16, 192(AX)
+	VMOVNTDQ Y17, 224(AX)
+
+stored298:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
-	VMOVUPS   Y16, 256(AX)
-	VMOVUPS   Y17, 288(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around299
+	VMOVDQU64 Y16, 256(AX)
+	VMOVDQU64 Y17, 288(AX)
+	JMP       stored300
+
+around299:
+	VMOVNTDQ Y16, 256(AX)
+	VMOVNTDQ Y17, 288(AX)
+
+stored300:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
-	VMOVUPS   Y16, 320(AX)
-	VMOVUPS   Y17, 352(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around301
+	VMOVDQU64 Y16, 320(AX)
+	VMOVDQU64 Y17, 352(AX)
+	JMP       stored302
+
+around301:
+	VMOVNTDQ Y16, 320(AX)
+	VMOVNTDQ Y17, 352(AX)
+
+stored302:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
-	VMOVUPS   Y16, 384(AX)
-	VMOVUPS   Y17, 416(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around303
+	VMOVDQU64 Y16, 384(AX)
+	VMOVDQU64 Y17, 416(AX)
+	JMP       stored304
+
+around303:
+	VMOVNTDQ Y16, 384(AX)
+	VMOVNTDQ Y17, 416(AX)
+
+stored304:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
-	VMOVUPS   Y16, 448(AX)
-	VMOVUPS   Y17, 480(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around305
+	VMOVDQU64 Y16, 448(AX)
+	VMOVDQU64 Y17, 480(AX)
+	JMP       stored306
 
-stored288:
+around305:
+	VMOVNTDQ Y16, 448(AX)
+	VMOVNTDQ Y17, 480(AX)
+
+stored306:
+stored289:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result268
 	JMP  over270
 
-special289:
+special290:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow290
+	JEQ     narrow307
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -19045,13 +16745,13 @@ special289:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored291
+	JMP     stored289
 
-narrow290:
+narrow307:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip292
+	JEQ          skip308
 	SUBQ         BX, SI
-	JEQ          empty293
+	JEQ          empty309
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -19073,10 +16773,10 @@ narrow290:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty293:
-skip292:
+empty309:
+skip308:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip294
+	JEQ       skip310
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -19110,113 +16810,8 @@ skip292:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip294:
-	VCVTPS2PH $0x00, Z0, Y16
-	VCVTPS2PH $0x00, Z1, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around295
-	VMOVDQU64 Y16, (AX)
-	VMOVDQU64 Y17, 32(AX)
-	JMP       stored296
-
-around295:
-	VMOVNTDQ Y16, (AX)
-	VMOVNTDQ Y17, 32(AX)
-
-stored296:
-	VCVTPS2PH $0x00, Z2, Y16
-	VCVTPS2PH $0x00, Z3, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around297
-	VMOVDQU64 Y16, 64(AX)
-	VMOVDQU64 Y17, 96(AX)
-	JMP       stored298
-
-around297:
-	VMOVNTDQ Y16, 64(AX)
-	VMOVNTDQ Y17, 96(AX)
-
-stored298:
-	VCVTPS2PH $0x00, Z4, Y16
-	VCVTPS2PH $0x00, Z5, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around299
-	VMOVDQU64 Y16, 128(AX)
-	VMOVDQU64 Y17, 160(AX)
-	JMP       stored300
-
-around299:
-	VMOVNTDQ Y16, 128(AX)
-	VMOVNTDQ Y17, 160(AX)
-
-stored300:
-	VCVTPS2PH $0x00, Z6, Y16
-	VCVTPS2PH $0x00, Z7, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around301
-	VMOVDQU64 Y16, 192(AX)
-	VMOVDQU64 Y17, 224(AX)
-	JMP       stored302
-
-around301:
-	VMOVNTDQ Y16, 192(AX)
-	VMOVNTDQ Y17, 224(AX)
-
-stored302:
-	VCVTPS2PH $0x00, Z8, Y16
-	VCVTPS2PH $0x00, Z9, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around303
-	VMOVDQU64 Y16, 256(AX)
-	VMOVDQU64 Y17, 288(AX)
-	JMP       stored304
-
-around303:
-	VMOVNTDQ Y16, 256(AX)
-	VMOVNTDQ Y17, 288(AX)
-
-stored304:
-	VCVTPS2PH $0x00, Z10, Y16
-	VCVTPS2PH $0x00, Z11, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around305
-	VMOVDQU64 Y16, 320(AX)
-	VMOVDQU64 Y17, 352(AX)
-	JMP       stored306
-
-around305:
-	VMOVNTDQ Y16, 320(AX)
-	VMOVNTDQ Y17, 352(AX)
-
-stored306:
-	VCVTPS2PH $0x00, Z12, Y16
-	VCVTPS2PH $0x00, Z13, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around307
-	VMOVDQU64 Y16, 384(AX)
-	VMOVDQU64 Y17, 416(AX)
-	JMP       stored308
-
-around307:
-	VMOVNTDQ Y16, 384(AX)
-	VMOVNTDQ Y17, 416(AX)
-
-stored308:
-	VCVTPS2PH $0x00, Z14, Y16
-	VCVTPS2PH $0x00, Z15, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around309
-	VMOVDQU64 Y16, 448(AX)
-	VMOVDQU64 Y17, 480(AX)
-	JMP       stored310
-
-around309:
-	VMOVNTDQ Y16, 448(AX)
-	VMOVNTDQ Y17, 480(AX)
-
-stored310:
-stored291:
-	JMP stored288
+skip310:
+	JMP final288
 
 empty273:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -19244,7 +16839,7 @@ around311:
 	VMOVNTDQ Z0, 448(AX)
 
 stored312:
-	JMP stored288
+	JMP stored289
 
 tooMany269:
 	MOVQ DI, results+24(FP)
@@ -19428,35 +17023,72 @@ row333:
 rows334:
 summed320:
 summed335:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special337
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special338
+
+final336:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
-	VMOVUPS   Y8, (AX)
-	VMOVUPS   Y9, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around339
+	VMOVDQU64 Y8, (AX)
+	VMOVDQU64 Y9, 32(AX)
+	JMP       stored340
+
+around339:
+	VMOVNTDQ Y8, (AX)
+	VMOVNTDQ Y9, 32(AX)
+
+stored340:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
-	VMOVUPS   Y8, 64(AX)
-	VMOVUPS   Y9, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around341
+	VMOVDQU64 Y8, 64(AX)
+	VMOVDQU64 Y9, 96(AX)
+	JMP       stored342
+
+around341:
+	VMOVNTDQ Y8, 64(AX)
+	VMOVNTDQ Y9, 96(AX)
+
+stored342:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
-	VMOVUPS   Y8, 128(AX)
-	VMOVUPS   Y9, 160(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around343
+	VMOVDQU64 Y8, 128(AX)
+	VMOVDQU64 Y9, 160(AX)
+	JMP       stored344
+
+around343:
+	VMOVNTDQ Y8, 128(AX)
+	VMOVNTDQ Y9, 160(AX)
+
+stored344:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
-	VMOVUPS   Y8, 192(AX)
-	VMOVUPS   Y9, 224(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around345
+	VMOVDQU64 Y8, 192(AX)
+	VMOVDQU64 Y9, 224(AX)
+	JMP       stored346
 
-stored336:
+around345:
+	VMOVNTDQ Y8, 192(AX)
+	VMOVNTDQ Y9, 224(AX)
+
+stored346:
+stored337:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result316
 	JMP  over318
 
-special337:
+special338:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow338
+	JEQ     narrow347
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -19465,13 +17097,13 @@ special337:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored339
+	JMP     stored337
 
-narrow338:
+narrow347:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip340
+	JEQ          skip348
 	SUBQ         BX, SI
-	JEQ          empty341
+	JEQ          empty349
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -19485,10 +17117,10 @@ narrow338:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty341:
-skip340:
+empty349:
+skip348:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip342
+	JEQ       skip350
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -19506,61 +17138,8 @@ skip340:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip342:
-	VCVTPS2PH $0x00, Z0, Y8
-	VCVTPS2PH $0x00, Z1, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around343
-	VMOVDQU64 Y8, (AX)
-	VMOVDQU64 Y9, 32(AX)
-	JMP       stored344
-
-around343:
-	VMOVNTDQ Y8, (AX)
-	VMOVNTDQ Y9, 32(AX)
-
-stored344:
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around345
-	VMOVDQU64 Y8, 64(AX)
-	VMOVDQU64 Y9, 96(AX)
-	JMP       stored346
-
-around345:
-	VMOVNTDQ Y8, 64(AX)
-	VMOVNTDQ Y9, 96(AX)
-
-stored346:
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around347
-	VMOVDQU64 Y8, 128(AX)
-	VMOVDQU64 Y9, 160(AX)
-	JMP       stored348
-
-around347:
-	VMOVNTDQ Y8, 128(AX)
-	VMOVNTDQ Y9, 160(AX)
-
-stored348:
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around349
-	VMOVDQU64 Y8, 192(AX)
-	VMOVDQU64 Y9, 224(AX)
-	JMP       stored350
-
-around349:
-	VMOVNTDQ Y8, 192(AX)
-	VMOVNTDQ Y9, 224(AX)
-
-stored350:
-stored339:
-	JMP stored336
+skip350:
+	JMP final336
 
 empty321:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -19580,7 +17159,7 @@ around351:
 	VMOVNTDQ Z0, 192(AX)
 
 stored352:
-	JMP stored336
+	JMP stored337
 
 tooMany317:
 	MOVQ DI, results+24(FP)
@@ -19745,44 +17324,72 @@ row373:
 rows374:
 summed360:
 summed375:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special377
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special378
+
+final376:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
-	VMOVUPS   Y6, (AX)
-	VMOVUPS   Y7, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around379
+	VMOVDQU64 Y6, (AX)
+	VMOVDQU64 Y7, 32(AX)
+	JMP       stored380
+
+around379:
+	VMOVNTDQ Y6, (AX)
+	VMOVNTDQ Y7, 32(AX)
+
+stored380:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
-	VMOVUPS   Y6, 64(AX)
-	VMOVUPS   Y7, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around381
+	VMOVDQU64 Y6, 64(AX)
+	VMOVDQU64 Y7, 96(AX)
+	JMP       stored382
+
+around381:
+	VMOVNTDQ Y6, 64(AX)
+	VMOVNTDQ Y7, 96(AX)
+
+stored382:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
-	VMOVUPS   Y6, 128(AX)
-	VMOVUPS   Y7, 160(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around383
+	VMOVDQU64 Y6, 128(AX)
+	VMOVDQU64 Y7, 160(AX)
+	JMP       stored384
 
-stored376:
+around383:
+	VMOVNTDQ Y6, 128(AX)
+	VMOVNTDQ Y7, 160(AX)
+
+stored384:
+stored377:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result356
 	JMP  over358
 
-special377:
+special378:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow378
+	JEQ     narrow385
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored379
+	JMP     stored377
 
-narrow378:
+narrow385:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip380
+	JEQ          skip386
 	SUBQ         BX, SI
-	JEQ          empty381
+	JEQ          empty387
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -19794,10 +17401,10 @@ narrow378:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty381:
-skip380:
+empty387:
+skip386:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip382
+	JEQ       skip388
 	VCVTPH2PS (AX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(AX), Z6
@@ -19811,48 +17418,8 @@ skip380:
 	VCVTPH2PS 160(AX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip382:
-	VCVTPS2PH $0x00, Z0, Y6
-	VCVTPS2PH $0x00, Z1, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around383
-	VMOVDQU64 Y6, (AX)
-	VMOVDQU64 Y7, 32(AX)
-	JMP       stored384
-
-around383:
-	VMOVNTDQ Y6, (AX)
-	VMOVNTDQ Y7, 32(AX)
-
-stored384:
-	VCVTPS2PH $0x00, Z2, Y6
-	VCVTPS2PH $0x00, Z3, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around385
-	VMOVDQU64 Y6, 64(AX)
-	VMOVDQU64 Y7, 96(AX)
-	JMP       stored386
-
-around385:
-	VMOVNTDQ Y6, 64(AX)
-	VMOVNTDQ Y7, 96(AX)
-
-stored386:
-	VCVTPS2PH $0x00, Z4, Y6
-	VCVTPS2PH $0x00, Z5, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around387
-	VMOVDQU64 Y6, 128(AX)
-	VMOVDQU64 Y7, 160(AX)
-	JMP       stored388
-
-around387:
-	VMOVNTDQ Y6, 128(AX)
-	VMOVNTDQ Y7, 160(AX)
-
-stored388:
-stored379:
-	JMP stored376
+skip388:
+	JMP final376
 
 empty361:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -19870,7 +17437,7 @@ around389:
 	VMOVNTDQ Z0, 128(AX)
 
 stored390:
-	JMP stored376
+	JMP stored377
 
 tooMany357:
 	MOVQ DI, results+24(FP)
@@ -20017,38 +17584,57 @@ row411:
 rows412:
 summed398:
 summed413:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special415
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special416
+
+final414:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
-	VMOVUPS   Y4, (AX)
-	VMOVUPS   Y5, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around417
+	VMOVDQU64 Y4, (AX)
+	VMOVDQU64 Y5, 32(AX)
+	JMP       stored418
+
+around417:
+	VMOVNTDQ Y4, (AX)
+	VMOVNTDQ Y5, 32(AX)
+
+stored418:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
-	VMOVUPS   Y4, 64(AX)
-	VMOVUPS   Y5, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around419
+	VMOVDQU64 Y4, 64(AX)
+	VMOVDQU64 Y5, 96(AX)
+	JMP       stored420
 
-stored414:
+around419:
+	VMOVNTDQ Y4, 64(AX)
+	VMOVNTDQ Y5, 96(AX)
+
+stored420:
+stored415:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result394
 	JMP  over396
 
-special415:
+special416:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow416
+	JEQ     narrow421
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored417
+	JMP     stored415
 
-narrow416:
+narrow421:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip418
+	JEQ          skip422
 	SUBQ         BX, SI
-	JEQ          empty419
+	JEQ          empty423
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -20058,10 +17644,10 @@ narrow416:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty419:
-skip418:
+empty423:
+skip422:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip420
+	JEQ       skip424
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -20071,35 +17657,8 @@ skip418:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip420:
-	VCVTPS2PH $0x00, Z0, Y4
-	VCVTPS2PH $0x00, Z1, Y5
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around421
-	VMOVDQU64 Y4, (AX)
-	VMOVDQU64 Y5, 32(AX)
-	JMP       stored422
-
-around421:
-	VMOVNTDQ Y4, (AX)
-	VMOVNTDQ Y5, 32(AX)
-
-stored422:
-	VCVTPS2PH $0x00, Z2, Y4
-	VCVTPS2PH $0x00, Z3, Y5
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around423
-	VMOVDQU64 Y4, 64(AX)
-	VMOVDQU64 Y5, 96(AX)
-	JMP       stored424
-
-around423:
-	VMOVNTDQ Y4, 64(AX)
-	VMOVNTDQ Y5, 96(AX)
-
-stored424:
-stored417:
-	JMP stored414
+skip424:
+	JMP final414
 
 empty399:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -20115,7 +17674,7 @@ around425:
 	VMOVNTDQ Z0, 64(AX)
 
 stored426:
-	JMP stored414
+	JMP stored415
 
 tooMany395:
 	MOVQ DI, results+24(FP)
@@ -20244,32 +17803,42 @@ row447:
 rows448:
 summed434:
 summed449:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special451
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special452
+
+final450:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
-	VMOVUPS   Y2, (AX)
-	VMOVUPS   Y3, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around453
+	VMOVDQU64 Y2, (AX)
+	VMOVDQU64 Y3, 32(AX)
+	JMP       stored454
 
-stored450:
+around453:
+	VMOVNTDQ Y2, (AX)
+	VMOVNTDQ Y3, 32(AX)
+
+stored454:
+stored451:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result430
 	JMP  over432
 
-special451:
+special452:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow452
+	JEQ     narrow455
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored453
+	JMP     stored451
 
-narrow452:
+narrow455:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip454
+	JEQ          skip456
 	SUBQ         BX, SI
-	JEQ          empty455
+	JEQ          empty457
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -20277,31 +17846,17 @@ narrow452:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty455:
-skip454:
+empty457:
+skip456:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip456
+	JEQ       skip458
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip456:
-	VCVTPS2PH $0x00, Z0, Y2
-	VCVTPS2PH $0x00, Z1, Y3
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around457
-	VMOVDQU64 Y2, (AX)
-	VMOVDQU64 Y3, 32(AX)
-	JMP       stored458
-
-around457:
-	VMOVNTDQ Y2, (AX)
-	VMOVNTDQ Y3, 32(AX)
-
-stored458:
-stored453:
-	JMP stored450
+skip458:
+	JMP final450
 
 empty435:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -20315,7 +17870,7 @@ around459:
 	VMOVNTDQ Z0, (AX)
 
 stored460:
-	JMP stored450
+	JMP stored451
 
 tooMany431:
 	MOVQ DI, results+24(FP)
@@ -20435,55 +17990,53 @@ row481:
 rows482:
 summed468:
 summed483:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special485
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVUPS   Y1, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special486
 
-stored484:
+final484:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around487
+	VMOVDQU64 Y1, (AX)
+	JMP       stored488
+
+around487:
+	VMOVNTDQ Y1, (AX)
+
+stored488:
+stored485:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result464
 	JMP  over466
 
-special485:
+special486:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow486
+	JEQ     narrow489
 	VMOVUPS Z0, (AX)
-	JMP     stored487
+	JMP     stored485
 
-narrow486:
+narrow489:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip488
+	JEQ          skip490
 	SUBQ         BX, SI
-	JEQ          empty489
+	JEQ          empty491
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty489:
-skip488:
+empty491:
+skip490:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip490
+	JEQ       skip492
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip490:
-	VCVTPS2PH $0x00, Z0, Y1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around491
-	VMOVDQU64 Y1, (AX)
-	JMP       stored492
-
-around491:
-	VMOVNTDQ Y1, (AX)
-
-stored492:
-stored487:
-	JMP stored484
+skip492:
+	JMP final484
 
 empty469:
 	TESTQ     $0x00000009, mode+80(FP)
@@ -20497,7 +18050,7 @@ around493:
 	VMOVNTDQ Y0, (AX)
 
 stored494:
-	JMP stored484
+	JMP stored485
 
 tooMany465:
 	MOVQ DI, results+24(FP)
@@ -20624,25 +18177,27 @@ row514:
 rows515:
 summed501:
 summed516:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special518
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special519
+
+final517:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored517:
+stored518:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result497
 	JMP  over499
 
-special518:
+special519:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow519
+	JEQ     narrow520
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored520
+	JMP     stored518
 
-narrow519:
+narrow520:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip521
 	SUBQ         BX, SI
@@ -20661,15 +18216,11 @@ skip521:
 	VADDPS      Z0, Z1, Z0
 
 skip523:
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVDQU16 Y1, K1, (AX)
-
-stored520:
-	JMP stored517
+	JMP final517
 
 empty502:
 	JMP summed516
-	JMP stored517
+	JMP stored518
 
 tooMany498:
 	MOVQ DI, results+24(FP)
@@ -20698,7 +18249,7 @@ none524:
 	MOVQ columns+88(FP), R10
 
 tile525:
-	CMPQ R10, $0x00000100
+	CMPQ R10, $0x00000080
 	JLT  narrower526
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -20728,14 +18279,6 @@ few530:
 	VPXORD  Z5, Z5, Z5
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
 	JGE     empty531
 	MOVQ    columns+88(FP), R11
@@ -20757,63 +18300,35 @@ row532:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z16
-	VCVTPH2PS    (R9)(R14*1), Z17
-	VPCMPEQD     (R12), Z16, K1
-	VADDPS       Z17, Z0, K1, Z0
+	VPBROADCASTD (AX)(R13*1), Z8
+	VCVTPH2PS    (R9)(R14*1), Z9
+	VPCMPEQD     (R12), Z8, K1
+	VADDPS       Z9, Z0, K1, Z0
 	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    32(R9)(R14*1), Z17
-	VPCMPEQD     64(R12), Z16, K1
-	VADDPS       Z17, Z1, K1, Z1
-	VCVTPH2PS    64(R9)(R14*1), Z17
-	VPCMPEQD     128(R12), Z16, K1
-	VADDPS       Z17, Z2, K1, Z2
+	VCVTPH2PS    32(R9)(R14*1), Z9
+	VPCMPEQD     64(R12), Z8, K1
+	VADDPS       Z9, Z1, K1, Z1
+	VCVTPH2PS    64(R9)(R14*1), Z9
+	VPCMPEQD     128(R12), Z8, K1
+	VADDPS       Z9, Z2, K1, Z2
 	PREFETCHT0   64(R9)(R15*1)
-	VCVTPH2PS    96(R9)(R14*1), Z17
-	VPCMPEQD     192(R12), Z16, K1
-	VADDPS       Z17, Z3, K1, Z3
-	VCVTPH2PS    128(R9)(R14*1), Z17
-	VPCMPEQD     256(R12), Z16, K1
-	VADDPS       Z17, Z4, K1, Z4
+	VCVTPH2PS    96(R9)(R14*1), Z9
+	VPCMPEQD     192(R12), Z8, K1
+	VADDPS       Z9, Z3, K1, Z3
+	VCVTPH2PS    128(R9)(R14*1), Z9
+	VPCMPEQD     256(R12), Z8, K1
+	VADDPS       Z9, Z4, K1, Z4
 	PREFETCHT0   128(R9)(R15*1)
-	VCVTPH2PS    160(R9)(R14*1), Z17
-	VPCMPEQD     320(R12), Z16, K1
-	VADDPS       Z17, Z5, K1, Z5
-	VCVTPH2PS    192(R9)(R14*1), Z17
-	VPCMPEQD     384(R12), Z16, K1
-	VADDPS       Z17, Z6, K1, Z6
+	VCVTPH2PS    160(R9)(R14*1), Z9
+	VPCMPEQD     320(R12), Z8, K1
+	VADDPS       Z9, Z5, K1, Z5
+	VCVTPH2PS    192(R9)(R14*1), Z9
+	VPCMPEQD     384(R12), Z8, K1
+	VADDPS       Z9, Z6, K1, Z6
 	PREFETCHT0   192(R9)(R15*1)
-	VCVTPH2PS    224(R9)(R14*1), Z17
-	VPCMPEQD     448(R12), Z16, K1
-	VADDPS       Z17, Z7, K1, Z7
-	VCVTPH2PS    256(R9)(R14*1), Z17
-	VPCMPEQD     512(R12), Z16, K1
-	VADDPS       Z17, Z8, K1, Z8
-	PREFETCHT0   256(R9)(R15*1)
-	VCVTPH2PS    288(R9)(R14*1), Z17
-	VPCMPEQD     576(R12), Z16, K1
-	VADDPS       Z17, Z9, K1, Z9
-	VCVTPH2PS    320(R9)(R14*1), Z17
-	VPCMPEQD     640(R12), Z16, K1
-	VADDPS       Z17, Z10, K1, Z10
-	PREFETCHT0   320(R9)(R15*1)
-	VCVTPH2PS    352(R9)(R14*1), Z17
-	VPCMPEQD     704(R12), Z16, K1
-	VADDPS       Z17, Z11, K1, Z11
-	VCVTPH2PS    384(R9)(R14*1), Z17
-	VPCMPEQD     768(R12), Z16, K1
-	VADDPS       Z17, Z12, K1, Z12
-	PREFETCHT0   384(R9)(R15*1)
-	VCVTPH2PS    416(R9)(R14*1), Z17
-	VPCMPEQD     832(R12), Z16, K1
-	VADDPS       Z17, Z13, K1, Z13
-	VCVTPH2PS    448(R9)(R14*1), Z17
-	VPCMPEQD     896(R12), Z16, K1
-	VADDPS       Z17, Z14, K1, Z14
-	PREFETCHT0   448(R9)(R15*1)
-	VCVTPH2PS    480(R9)(R14*1), Z17
-	VPCMPEQD     960(R12), Z16, K1
-	VADDPS       Z17, Z15, K1, Z15
+	VCVTPH2PS    224(R9)(R14*1), Z9
+	VPCMPEQD     448(R12), Z8, K1
+	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row532
@@ -20828,106 +18343,103 @@ row534:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z16
-	VCVTPH2PS    (R9)(R14*1), Z17
-	VPCMPEQD     (R12), Z16, K1
-	VADDPS       Z17, Z0, K1, Z0
-	VCVTPH2PS    32(R9)(R14*1), Z17
-	VPCMPEQD     64(R12), Z16, K1
-	VADDPS       Z17, Z1, K1, Z1
-	VCVTPH2PS    64(R9)(R14*1), Z17
-	VPCMPEQD     128(R12), Z16, K1
-	VADDPS       Z17, Z2, K1, Z2
-	VCVTPH2PS    96(R9)(R14*1), Z17
-	VPCMPEQD     192(R12), Z16, K1
-	VADDPS       Z17, Z3, K1, Z3
-	VCVTPH2PS    128(R9)(R14*1), Z17
-	VPCMPEQD     256(R12), Z16, K1
-	VADDPS       Z17, Z4, K1, Z4
-	VCVTPH2PS    160(R9)(R14*1), Z17
-	VPCMPEQD     320(R12), Z16, K1
-	VADDPS       Z17, Z5, K1, Z5
-	VCVTPH2PS    192(R9)(R14*1), Z17
-	VPCMPEQD     384(R12), Z16, K1
-	VADDPS       Z17, Z6, K1, Z6
-	VCVTPH2PS    224(R9)(R14*1), Z17
-	VPCMPEQD     448(R12), Z16, K1
-	VADDPS       Z17, Z7, K1, Z7
-	VCVTPH2PS    256(R9)(R14*1), Z17
-	VPCMPEQD     512(R12), Z16, K1
-	VADDPS       Z17, Z8, K1, Z8
-	VCVTPH2PS    288(R9)(R14*1), Z17
-	VPCMPEQD     576(R12), Z16, K1
-	VADDPS       Z17, Z9, K1, Z9
-	VCVTPH2PS    320(R9)(R14*1), Z17
-	VPCMPEQD     640(R12), Z16, K1
-	VADDPS       Z17, Z10, K1, Z10
-	VCVTPH2PS    352(R9)(R14*1), Z17
-	VPCMPEQD     704(R12), Z16, K1
-	VADDPS       Z17, Z11, K1, Z11
-	VCVTPH2PS    384(R9)(R14*1), Z17
-	VPCMPEQD     768(R12), Z16, K1
-	VADDPS       Z17, Z12, K1, Z12
-	VCVTPH2PS    416(R9)(R14*1), Z17
-	VPCMPEQD     832(R12), Z16, K1
-	VADDPS       Z17, Z13, K1, Z13
-	VCVTPH2PS    448(R9)(R14*1), Z17
-	VPCMPEQD     896(R12), Z16, K1
-	VADDPS       Z17, Z14, K1, Z14
-	VCVTPH2PS    480(R9)(R14*1), Z17
-	VPCMPEQD     960(R12), Z16, K1
-	VADDPS       Z17, Z15, K1, Z15
+	VPBROADCASTD (AX)(R13*1), Z8
+	VCVTPH2PS    (R9)(R14*1), Z9
+	VPCMPEQD     (R12), Z8, K1
+	VADDPS       Z9, Z0, K1, Z0
+	VCVTPH2PS    32(R9)(R14*1), Z9
+	VPCMPEQD     64(R12), Z8, K1
+	VADDPS       Z9, Z1, K1, Z1
+	VCVTPH2PS    64(R9)(R14*1), Z9
+	VPCMPEQD     128(R12), Z8, K1
+	VADDPS       Z9, Z2, K1, Z2
+	VCVTPH2PS    96(R9)(R14*1), Z9
+	VPCMPEQD     192(R12), Z8, K1
+	VADDPS       Z9, Z3, K1, Z3
+	VCVTPH2PS    128(R9)(R14*1), Z9
+	VPCMPEQD     256(R12), Z8, K1
+	VADDPS       Z9, Z4, K1, Z4
+	VCVTPH2PS    160(R9)(R14*1), Z9
+	VPCMPEQD     320(R12), Z8, K1
+	VADDPS       Z9, Z5, K1, Z5
+	VCVTPH2PS    192(R9)(R14*1), Z9
+	VPCMPEQD     384(R12), Z8, K1
+	VADDPS       Z9, Z6, K1, Z6
+	VCVTPH2PS    224(R9)(R14*1), Z9
+	VPCMPEQD     448(R12), Z8, K1
+	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
 	JLT          row534
 
 rows535:
 summed536:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special538
-	VCVTPS2PH $0x00, Z0, Y16
-	VCVTPS2PH $0x00, Z1, Y17
-	VMOVUPS   Y16, (BX)
-	VMOVUPS   Y17, 32(BX)
-	VCVTPS2PH $0x00, Z2, Y16
-	VCVTPS2PH $0x00, Z3, Y17
-	VMOVUPS   Y16, 64(BX)
-	VMOVUPS   Y17, 96(BX)
-	VCVTPS2PH $0x00, Z4, Y16
-	VCVTPS2PH $0x00, Z5, Y17
-	VMOVUPS   Y16, 128(BX)
-	VMOVUPS   Y17, 160(BX)
-	VCVTPS2PH $0x00, Z6, Y16
-	VCVTPS2PH $0x00, Z7, Y17
-	VMOVUPS   Y16, 192(BX)
-	VMOVUPS   Y17, 224(BX)
-	VCVTPS2PH $0x00, Z8, Y16
-	VCVTPS2PH $0x00, Z9, Y17
-	VMOVUPS   Y16, 256(BX)
-	VMOVUPS   Y17, 288(BX)
-	VCVTPS2PH $0x00, Z10, Y16
-	VCVTPS2PH $0x00, Z11, Y17
-	VMOVUPS   Y16, 320(BX)
-	VMOVUPS   Y17, 352(BX)
-	VCVTPS2PH $0x00, Z12, Y16
-	VCVTPS2PH $0x00, Z13, Y17
-	VMOVUPS   Y16, 384(BX)
-	VMOVUPS   Y17, 416(BX)
-	VCVTPS2PH $0x00, Z14, Y16
-	VCVTPS2PH $0x00, Z15, Y17
-	VMOVUPS   Y16, 448(BX)
-	VMOVUPS   Y17, 480(BX)
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special539
 
-stored537:
+final537:
+	VCVTPS2PH $0x00, Z0, Y8
+	VCVTPS2PH $0x00, Z1, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around540
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	JMP       stored541
+
+around540:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored541:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around542
+	VMOVDQU64 Y8, 64(BX)
+	VMOVDQU64 Y9, 96(BX)
+	JMP       stored543
+
+around542:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+
+stored543:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around544
+	VMOVDQU64 Y8, 128(BX)
+	VMOVDQU64 Y9, 160(BX)
+	JMP       stored545
+
+around544:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y9, 160(BX)
+
+stored545:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around546
+	VMOVDQU64 Y8, 192(BX)
+	VMOVDQU64 Y9, 224(BX)
+	JMP       stored547
+
+around546:
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y9, 224(BX)
+
+stored547:
+stored538:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
 	JLT  result527
 	JMP  over529
 
-special538:
+special539:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow539
+	JEQ     narrow548
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -20936,403 +18448,17 @@ special538:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	VMOVUPS Z8, 512(BX)
-	VMOVUPS Z9, 576(BX)
-	VMOVUPS Z10, 640(BX)
-	VMOVUPS Z11, 704(BX)
-	VMOVUPS Z12, 768(BX)
-	VMOVUPS Z13, 832(BX)
-	VMOVUPS Z14, 896(BX)
-	VMOVUPS Z15, 960(BX)
-	JMP     stored540
+	JMP     stored538
 
-narrow539:
+narrow548:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip541
+	JEQ          skip549
 	SUBQ         SI, DI
-	JEQ          empty542
+	JEQ          empty550
 	SHRQ         $0x03, DI
-	VPXORD       X18, X18, X18
-	VCVTSI2SSQ   DI, X18, X18
-	VBROADCASTSS X18, Z16
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-	VDIVPS       Z16, Z4, Z4
-	VDIVPS       Z16, Z5, Z5
-	VDIVPS       Z16, Z6, Z6
-	VDIVPS       Z16, Z7, Z7
-	VDIVPS       Z16, Z8, Z8
-	VDIVPS       Z16, Z9, Z9
-	VDIVPS       Z16, Z10, Z10
-	VDIVPS       Z16, Z11, Z11
-	VDIVPS       Z16, Z12, Z12
-	VDIVPS       Z16, Z13, Z13
-	VDIVPS       Z16, Z14, Z14
-	VDIVPS       Z16, Z15, Z15
-
-empty542:
-skip541:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip543
-	VCVTPH2PS (BX), Z16
-	VADDPS    Z0, Z16, Z0
-	VCVTPH2PS 32(BX), Z16
-	VADDPS    Z1, Z16, Z1
-	VCVTPH2PS 64(BX), Z16
-	VADDPS    Z2, Z16, Z2
-	VCVTPH2PS 96(BX), Z16
-	VADDPS    Z3, Z16, Z3
-	VCVTPH2PS 128(BX), Z16
-	VADDPS    Z4, Z16, Z4
-	VCVTPH2PS 160(BX), Z16
-	VADDPS    Z5, Z16, Z5
-	VCVTPH2PS 192(BX), Z16
-	VADDPS    Z6, Z16, Z6
-	VCVTPH2PS 224(BX), Z16
-	VADDPS    Z7, Z16, Z7
-	VCVTPH2PS 256(BX), Z16
-	VADDPS    Z8, Z16, Z8
-	VCVTPH2PS 288(BX), Z16
-	VADDPS    Z9, Z16, Z9
-	VCVTPH2PS 320(BX), Z16
-	VADDPS    Z10, Z16, Z10
-	VCVTPH2PS 352(BX), Z16
-	VADDPS    Z11, Z16, Z11
-	VCVTPH2PS 384(BX), Z16
-	VADDPS    Z12, Z16, Z12
-	VCVTPH2PS 416(BX), Z16
-	VADDPS    Z13, Z16, Z13
-	VCVTPH2PS 448(BX), Z16
-	VADDPS    Z14, Z16, Z14
-	VCVTPH2PS 480(BX), Z16
-	VADDPS    Z15, Z16, Z15
-
-skip543:
-	VCVTPS2PH $0x00, Z0, Y16
-	VCVTPS2PH $0x00, Z1, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around544
-	VMOVDQU64 Y16, (BX)
-	VMOVDQU64 Y17, 32(BX)
-	JMP       stored545
-
-around544:
-	VMOVNTDQ Y16, (BX)
-	VMOVNTDQ Y17, 32(BX)
-
-stored545:
-	VCVTPS2PH $0x00, Z2, Y16
-	VCVTPS2PH $0x00, Z3, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around546
-	VMOVDQU64 Y16, 64(BX)
-	VMOVDQU64 Y17, 96(BX)
-	JMP       stored547
-
-around546:
-	VMOVNTDQ Y16, 64(BX)
-	VMOVNTDQ Y17, 96(BX)
-
-stored547:
-	VCVTPS2PH $0x00, Z4, Y16
-	VCVTPS2PH $0x00, Z5, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around548
-	VMOVDQU64 Y16, 128(BX)
-	VMOVDQU64 Y17, 160(BX)
-	JMP       stored549
-
-around548:
-	VMOVNTDQ Y16, 128(BX)
-	VMOVNTDQ Y17, 160(BX)
-
-stored549:
-	VCVTPS2PH $0x00, Z6, Y16
-	VCVTPS2PH $0x00, Z7, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around550
-	VMOVDQU64 Y16, 192(BX)
-	VMOVDQU64 Y17, 224(BX)
-	JMP       stored551
-
-around550:
-	VMOVNTDQ Y16, 192(BX)
-	VMOVNTDQ Y17, 224(BX)
-
-stored551:
-	VCVTPS2PH $0x00, Z8, Y16
-	VCVTPS2PH $0x00, Z9, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around552
-	VMOVDQU64 Y16, 256(BX)
-	VMOVDQU64 Y17, 288(BX)
-	JMP       stored553
-
-around552:
-	VMOVNTDQ Y16, 256(BX)
-	VMOVNTDQ Y17, 288(BX)
-
-stored553:
-	VCVTPS2PH $0x00, Z10, Y16
-	VCVTPS2PH $0x00, Z11, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around554
-	VMOVDQU64 Y16, 320(BX)
-	VMOVDQU64 Y17, 352(BX)
-	JMP       stored555
-
-around554:
-	VMOVNTDQ Y16, 320(BX)
-	VMOVNTDQ Y17, 352(BX)
-
-stored555:
-	VCVTPS2PH $0x00, Z12, Y16
-	VCVTPS2PH $0x00, Z13, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around556
-	VMOVDQU64 Y16, 384(BX)
-	VMOVDQU64 Y17, 416(BX)
-	JMP       stored557
-
-around556:
-	VMOVNTDQ Y16, 384(BX)
-	VMOVNTDQ Y17, 416(BX)
-
-stored557:
-	VCVTPS2PH $0x00, Z14, Y16
-	VCVTPS2PH $0x00, Z15, Y17
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around558
-	VMOVDQU64 Y16, 448(BX)
-	VMOVDQU64 Y17, 480(BX)
-	JMP       stored559
-
-around558:
-	VMOVNTDQ Y16, 448(BX)
-	VMOVNTDQ Y17, 480(BX)
-
-stored559:
-stored540:
-	JMP stored537
-
-empty531:
-	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed536
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around560
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	VMOVDQU64 Z0, 128(BX)
-	VMOVDQU64 Z0, 192(BX)
-	VMOVDQU64 Z0, 256(BX)
-	VMOVDQU64 Z0, 320(BX)
-	VMOVDQU64 Z0, 384(BX)
-	VMOVDQU64 Z0, 448(BX)
-	JMP       stored561
-
-around560:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-	VMOVNTDQ Z0, 128(BX)
-	VMOVNTDQ Z0, 192(BX)
-	VMOVNTDQ Z0, 256(BX)
-	VMOVNTDQ Z0, 320(BX)
-	VMOVNTDQ Z0, 384(BX)
-	VMOVNTDQ Z0, 448(BX)
-
-stored561:
-	JMP stored537
-
-tooMany528:
-	MOVQ R8, results+24(FP)
-
-over529:
-	ADDQ  $0x00000200, R9
-	ADDQ  $0x00000200, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip562
-	ADDQ  $0x00000200, to+72(FP)
-
-skip562:
-	SUBQ $0x00000100, R10
-	JMP  tile525
-
-narrower526:
-	CMPQ R10, $0x00000080
-	JLT  narrower564
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over567
-
-result565:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few568
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany566
-
-few568:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    SI, DI
-	JGE     empty569
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows571
-
-row570:
-	MOVQ         128(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
-	VCVTPH2PS    (R9)(R14*1), Z9
-	VPCMPEQD     (R12), Z8, K1
-	VADDPS       Z9, Z0, K1, Z0
-	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    32(R9)(R14*1), Z9
-	VPCMPEQD     64(R12), Z8, K1
-	VADDPS       Z9, Z1, K1, Z1
-	VCVTPH2PS    64(R9)(R14*1), Z9
-	VPCMPEQD     128(R12), Z8, K1
-	VADDPS       Z9, Z2, K1, Z2
-	PREFETCHT0   64(R9)(R15*1)
-	VCVTPH2PS    96(R9)(R14*1), Z9
-	VPCMPEQD     192(R12), Z8, K1
-	VADDPS       Z9, Z3, K1, Z3
-	VCVTPH2PS    128(R9)(R14*1), Z9
-	VPCMPEQD     256(R12), Z8, K1
-	VADDPS       Z9, Z4, K1, Z4
-	PREFETCHT0   128(R9)(R15*1)
-	VCVTPH2PS    160(R9)(R14*1), Z9
-	VPCMPEQD     320(R12), Z8, K1
-	VADDPS       Z9, Z5, K1, Z5
-	VCVTPH2PS    192(R9)(R14*1), Z9
-	VPCMPEQD     384(R12), Z8, K1
-	VADDPS       Z9, Z6, K1, Z6
-	PREFETCHT0   192(R9)(R15*1)
-	VCVTPH2PS    224(R9)(R14*1), Z9
-	VPCMPEQD     448(R12), Z8, K1
-	VADDPS       Z9, Z7, K1, Z7
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row570
-
-rows571:
-	CMPQ R13, DI
-	JGE  rows573
-
-row572:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
-	VCVTPH2PS    (R9)(R14*1), Z9
-	VPCMPEQD     (R12), Z8, K1
-	VADDPS       Z9, Z0, K1, Z0
-	VCVTPH2PS    32(R9)(R14*1), Z9
-	VPCMPEQD     64(R12), Z8, K1
-	VADDPS       Z9, Z1, K1, Z1
-	VCVTPH2PS    64(R9)(R14*1), Z9
-	VPCMPEQD     128(R12), Z8, K1
-	VADDPS       Z9, Z2, K1, Z2
-	VCVTPH2PS    96(R9)(R14*1), Z9
-	VPCMPEQD     192(R12), Z8, K1
-	VADDPS       Z9, Z3, K1, Z3
-	VCVTPH2PS    128(R9)(R14*1), Z9
-	VPCMPEQD     256(R12), Z8, K1
-	VADDPS       Z9, Z4, K1, Z4
-	VCVTPH2PS    160(R9)(R14*1), Z9
-	VPCMPEQD     320(R12), Z8, K1
-	VADDPS       Z9, Z5, K1, Z5
-	VCVTPH2PS    192(R9)(R14*1), Z9
-	VPCMPEQD     384(R12), Z8, K1
-	VADDPS       Z9, Z6, K1, Z6
-	VCVTPH2PS    224(R9)(R14*1), Z9
-	VPCMPEQD     448(R12), Z8, K1
-	VADDPS       Z9, Z7, K1, Z7
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row572
-
-rows573:
-summed574:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special576
-	VCVTPS2PH $0x00, Z0, Y8
-	VCVTPS2PH $0x00, Z1, Y9
-	VMOVUPS   Y8, (BX)
-	VMOVUPS   Y9, 32(BX)
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	VMOVUPS   Y8, 64(BX)
-	VMOVUPS   Y9, 96(BX)
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
-	VMOVUPS   Y8, 128(BX)
-	VMOVUPS   Y9, 160(BX)
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
-	VMOVUPS   Y8, 192(BX)
-	VMOVUPS   Y9, 224(BX)
-
-stored575:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result565
-	JMP  over567
-
-special576:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow577
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	VMOVUPS Z4, 256(BX)
-	VMOVUPS Z5, 320(BX)
-	VMOVUPS Z6, 384(BX)
-	VMOVUPS Z7, 448(BX)
-	JMP     stored578
-
-narrow577:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip579
-	SUBQ         SI, DI
-	JEQ          empty580
-	SHRQ         $0x03, DI
-	VPXORD       X19, X19, X19
-	VCVTSI2SSQ   DI, X19, X19
-	VBROADCASTSS X19, Z8
+	VPXORD       X10, X10, X10
+	VCVTSI2SSQ   DI, X10, X10
+	VBROADCASTSS X10, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
 	VDIVPS       Z8, Z2, Z2
@@ -21342,10 +18468,10 @@ narrow577:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty580:
-skip579:
+empty550:
+skip549:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip581
+	JEQ       skip551
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -21363,115 +18489,63 @@ skip579:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip581:
-	VCVTPS2PH $0x00, Z0, Y8
-	VCVTPS2PH $0x00, Z1, Y9
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around582
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	JMP       stored583
+skip551:
+	JMP final537
 
-around582:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored583:
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around584
-	VMOVDQU64 Y8, 64(BX)
-	VMOVDQU64 Y9, 96(BX)
-	JMP       stored585
-
-around584:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
-
-stored585:
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around586
-	VMOVDQU64 Y8, 128(BX)
-	VMOVDQU64 Y9, 160(BX)
-	JMP       stored587
-
-around586:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y9, 160(BX)
-
-stored587:
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around588
-	VMOVDQU64 Y8, 192(BX)
-	VMOVDQU64 Y9, 224(BX)
-	JMP       stored589
-
-around588:
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y9, 224(BX)
-
-stored589:
-stored578:
-	JMP stored575
-
-empty569:
+empty531:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed574
+	JNE       summed536
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around590
+	JNE       around552
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored591
+	JMP       stored553
 
-around590:
+around552:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored591:
-	JMP stored575
+stored553:
+	JMP stored538
 
-tooMany566:
+tooMany528:
 	MOVQ R8, results+24(FP)
 
-over567:
+over529:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip592
+	JEQ   skip554
 	ADDQ  $0x00000100, to+72(FP)
 
-skip592:
+skip554:
 	SUBQ $0x00000080, R10
+	JMP  tile525
 
-narrower564:
+narrower526:
 	CMPQ R10, $0x00000040
-	JLT  narrower594
+	JLT  narrower556
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over597
+	JGE  over559
 
-result595:
+result557:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few598
+	JLE   few560
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany596
+	JEQ   tooMany558
 
-few598:
+few560:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -21480,7 +18554,7 @@ few598:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty599
+	JGE     empty561
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21490,9 +18564,9 @@ few598:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows601
+	JGE     rows563
 
-row600:
+row562:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21517,13 +18591,13 @@ row600:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row600
+	JLT          row562
 
-rows601:
+rows563:
 	CMPQ R13, DI
-	JGE  rows603
+	JGE  rows565
 
-row602:
+row564:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21544,55 +18618,74 @@ row602:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row602
+	JLT          row564
 
-rows603:
-summed604:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special606
+rows565:
+summed566:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special569
+
+final567:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
-	VMOVUPS   Y4, (BX)
-	VMOVUPS   Y5, 32(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around570
+	VMOVDQU64 Y4, (BX)
+	VMOVDQU64 Y5, 32(BX)
+	JMP       stored571
+
+around570:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored571:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
-	VMOVUPS   Y4, 64(BX)
-	VMOVUPS   Y5, 96(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around572
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored573
 
-stored605:
+around572:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored573:
+stored568:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result595
-	JMP  over597
+	JLT  result557
+	JMP  over559
 
-special606:
+special569:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow607
+	JEQ     narrow574
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored608
+	JMP     stored568
 
-narrow607:
+narrow574:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip609
+	JEQ          skip575
 	SUBQ         SI, DI
-	JEQ          empty610
+	JEQ          empty576
 	SHRQ         $0x03, DI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   DI, X20, X20
-	VBROADCASTSS X20, Z4
+	VPXORD       X11, X11, X11
+	VCVTSI2SSQ   DI, X11, X11
+	VBROADCASTSS X11, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty610:
-skip609:
+empty576:
+skip575:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip611
+	JEQ       skip577
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -21602,92 +18695,65 @@ skip609:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip611:
-	VCVTPS2PH $0x00, Z0, Y4
-	VCVTPS2PH $0x00, Z1, Y5
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around612
-	VMOVDQU64 Y4, (BX)
-	VMOVDQU64 Y5, 32(BX)
-	JMP       stored613
+skip577:
+	JMP final567
 
-around612:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored613:
-	VCVTPS2PH $0x00, Z2, Y4
-	VCVTPS2PH $0x00, Z3, Y5
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around614
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored615
-
-around614:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored615:
-stored608:
-	JMP stored605
-
-empty599:
+empty561:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed604
+	JNE       summed566
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around616
+	JNE       around578
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored617
+	JMP       stored579
 
-around616:
+around578:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored617:
-	JMP stored605
+stored579:
+	JMP stored568
 
-tooMany596:
+tooMany558:
 	MOVQ R8, results+24(FP)
 
-over597:
+over559:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip618
+	JEQ   skip580
 	ADDQ  $0x00000080, to+72(FP)
 
-skip618:
+skip580:
 	SUBQ $0x00000040, R10
 
-narrower594:
+narrower556:
 	CMPQ R10, $0x00000020
-	JLT  narrower620
+	JLT  narrower582
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over623
+	JGE  over585
 
-result621:
+result583:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few624
+	JLE   few586
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany622
+	JEQ   tooMany584
 
-few624:
+few586:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty625
+	JGE     empty587
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21697,9 +18763,9 @@ few624:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows627
+	JGE     rows589
 
-row626:
+row588:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21717,13 +18783,13 @@ row626:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row626
+	JLT          row588
 
-rows627:
+rows589:
 	CMPQ R13, DI
-	JGE  rows629
+	JGE  rows591
 
-row628:
+row590:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21738,122 +18804,118 @@ row628:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row628
+	JLT          row590
 
-rows629:
-summed630:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special632
+rows591:
+summed592:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special595
+
+final593:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around596
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	JMP       stored597
 
-stored631:
+around596:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored597:
+stored594:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result621
-	JMP  over623
+	JLT  result583
+	JMP  over585
 
-special632:
+special595:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow633
+	JEQ     narrow598
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored634
+	JMP     stored594
 
-narrow633:
+narrow598:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip635
+	JEQ          skip599
 	SUBQ         SI, DI
-	JEQ          empty636
+	JEQ          empty600
 	SHRQ         $0x03, DI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   DI, X21, X21
-	VBROADCASTSS X21, Z2
+	VPXORD       X12, X12, X12
+	VCVTSI2SSQ   DI, X12, X12
+	VBROADCASTSS X12, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty636:
-skip635:
+empty600:
+skip599:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip637
+	JEQ       skip601
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip637:
-	VCVTPS2PH $0x00, Z0, Y2
-	VCVTPS2PH $0x00, Z1, Y3
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around638
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	JMP       stored639
+skip601:
+	JMP final593
 
-around638:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored639:
-stored634:
-	JMP stored631
-
-empty625:
+empty587:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed630
+	JNE       summed592
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around640
+	JNE       around602
 	VMOVDQU64 Z0, (BX)
-	JMP       stored641
+	JMP       stored603
 
-around640:
+around602:
 	VMOVNTDQ Z0, (BX)
 
-stored641:
-	JMP stored631
+stored603:
+	JMP stored594
 
-tooMany622:
+tooMany584:
 	MOVQ R8, results+24(FP)
 
-over623:
+over585:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip642
+	JEQ   skip604
 	ADDQ  $0x00000040, to+72(FP)
 
-skip642:
+skip604:
 	SUBQ $0x00000020, R10
 
-narrower620:
+narrower582:
 	CMPQ R10, $0x00000010
-	JLT  narrower644
+	JLT  narrower606
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over647
+	JGE  over609
 
-result645:
+result607:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few648
+	JLE   few610
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany646
+	JEQ   tooMany608
 
-few648:
+few610:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty649
+	JGE     empty611
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21863,9 +18925,9 @@ few648:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows651
+	JGE     rows613
 
-row650:
+row612:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21880,13 +18942,13 @@ row650:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row650
+	JLT          row612
 
-rows651:
+rows613:
 	CMPQ R13, DI
-	JGE  rows653
+	JGE  rows615
 
-row652:
+row614:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21898,116 +18960,114 @@ row652:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row652
+	JLT          row614
 
-rows653:
-summed654:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special656
+rows615:
+summed616:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special619
+
+final617:
 	VCVTPS2PH $0x00, Z0, Y1
-	VMOVUPS   Y1, (BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around620
+	VMOVDQU64 Y1, (BX)
+	JMP       stored621
 
-stored655:
+around620:
+	VMOVNTDQ Y1, (BX)
+
+stored621:
+stored618:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result645
-	JMP  over647
+	JLT  result607
+	JMP  over609
 
-special656:
+special619:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow657
+	JEQ     narrow622
 	VMOVUPS Z0, (BX)
-	JMP     stored658
+	JMP     stored618
 
-narrow657:
+narrow622:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip659
+	JEQ          skip623
 	SUBQ         SI, DI
-	JEQ          empty660
+	JEQ          empty624
 	SHRQ         $0x03, DI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   DI, X22, X22
-	VBROADCASTSS X22, Z1
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   DI, X13, X13
+	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty660:
-skip659:
+empty624:
+skip623:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip661
+	JEQ       skip625
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip661:
-	VCVTPS2PH $0x00, Z0, Y1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around662
-	VMOVDQU64 Y1, (BX)
-	JMP       stored663
+skip625:
+	JMP final617
 
-around662:
-	VMOVNTDQ Y1, (BX)
-
-stored663:
-stored658:
-	JMP stored655
-
-empty649:
+empty611:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed654
+	JNE       summed616
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around664
+	JNE       around626
 	VMOVDQU64 Y0, (BX)
-	JMP       stored665
+	JMP       stored627
 
-around664:
+around626:
 	VMOVNTDQ Y0, (BX)
 
-stored665:
-	JMP stored655
+stored627:
+	JMP stored618
 
-tooMany646:
+tooMany608:
 	MOVQ R8, results+24(FP)
 
-over647:
+over609:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip666
+	JEQ   skip628
 	ADDQ  $0x00000020, to+72(FP)
 
-skip666:
+skip628:
 	SUBQ $0x00000010, R10
 
-narrower644:
+narrower606:
 	TESTQ R10, R10
-	JLE   done667
+	JLE   done629
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over670
+	JGE   over632
 
-result668:
+result630:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few671
+	JLE   few633
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany669
+	JEQ   tooMany631
 
-few671:
+few633:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty672
+	JGE     empty634
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -22017,9 +19077,9 @@ few671:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows674
+	JGE     rows636
 
-row673:
+row635:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -22034,13 +19094,13 @@ row673:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row673
+	JLT          row635
 
-rows674:
+rows636:
 	CMPQ R13, DI
-	JGE  rows676
+	JGE  rows638
 
-row675:
+row637:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -22052,62 +19112,60 @@ row675:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row675
+	JLT          row637
 
-rows676:
-summed677:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special679
+rows638:
+summed639:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special642
+
+final640:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored678:
+stored641:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result668
-	JMP  over670
+	JLT  result630
+	JMP  over632
 
-special679:
+special642:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow680
+	JEQ     narrow643
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored681
+	JMP     stored641
 
-narrow680:
+narrow643:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip682
+	JEQ          skip644
 	SUBQ         SI, DI
-	JEQ          empty683
+	JEQ          empty645
 	SHRQ         $0x03, DI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   DI, X23, X23
-	VBROADCASTSS X23, Z1
+	VPXORD       X14, X14, X14
+	VCVTSI2SSQ   DI, X14, X14
+	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty683:
-skip682:
+empty645:
+skip644:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip684
+	JEQ         skip646
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip684:
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVDQU16 Y1, K1, (BX)
+skip646:
+	JMP final640
 
-stored681:
-	JMP stored678
+empty634:
+	JMP summed639
+	JMP stored641
 
-empty672:
-	JMP summed677
-	JMP stored678
-
-tooMany669:
+tooMany631:
 	MOVQ R8, results+24(FP)
 
-over670:
-done667:
+over632:
+done629:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -22122,22 +19180,22 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none685
+	JEQ   none647
 	SUBQ  positions+32(FP), AX
 
-none685:
+none647:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile686:
+tile648:
 	CMPQ R10, $0x00000080
-	JLT  narrower687
+	JLT  narrower649
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over690
+	JGE  over652
 
-result688:
+result650:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22147,7 +19205,7 @@ result688:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty691
+	JGE     empty653
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -22171,9 +19229,9 @@ result688:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows694
+	JGE     rows656
 
-row693:
+row655:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22225,13 +19283,13 @@ row693:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row693
+	JLT        row655
 
-rows694:
+rows656:
 	CMPQ R11, DI
-	JGE  rows696
+	JGE  rows658
 
-row695:
+row657:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -22277,9 +19335,9 @@ row695:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row695
+	JLT       row657
 
-rows696:
+rows658:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -22298,7 +19356,7 @@ rows696:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none697
+	JEQ           none659
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22403,10 +19461,10 @@ rows696:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none697:
-	JMP stored692
+none659:
+	JMP stored654
 
-empty691:
+empty653:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -22433,7 +19491,7 @@ empty691:
 	VMOVUPS   Y19, 192(BX)
 	VMOVUPS   Y20, 224(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none698
+	JEQ       none660
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22458,30 +19516,30 @@ empty691:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none698:
-stored692:
+none660:
+stored654:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result688
-	JMP  over690
+	JLT  result650
+	JMP  over652
 	MOVQ R8, results+24(FP)
 
-over690:
+over652:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile686
+	JMP  tile648
 
-narrower687:
+narrower649:
 	CMPQ R10, $0x00000040
-	JLT  narrower700
+	JLT  narrower662
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over703
+	JGE  over665
 
-result701:
+result663:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22491,7 +19549,7 @@ result701:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty704
+	JGE     empty666
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -22507,9 +19565,9 @@ result701:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows707
+	JGE     rows669
 
-row706:
+row668:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22539,13 +19597,13 @@ row706:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row706
+	JLT        row668
 
-rows707:
+rows669:
 	CMPQ R11, DI
-	JGE  rows709
+	JGE  rows671
 
-row708:
+row670:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -22571,9 +19629,9 @@ row708:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row708
+	JLT       row670
 
-rows709:
+rows671:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -22584,7 +19642,7 @@ rows709:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none710
+	JEQ           none672
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22641,10 +19699,10 @@ rows709:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none710:
-	JMP stored705
+none672:
+	JMP stored667
 
-empty704:
+empty666:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -22659,7 +19717,7 @@ empty704:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none711
+	JEQ       none673
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22676,29 +19734,29 @@ empty704:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none711:
-stored705:
+none673:
+stored667:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result701
-	JMP  over703
+	JLT  result663
+	JMP  over665
 	MOVQ R8, results+24(FP)
 
-over703:
+over665:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower700:
+narrower662:
 	CMPQ R10, $0x00000020
-	JLT  narrower713
+	JLT  narrower675
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over716
+	JGE  over678
 
-result714:
+result676:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22708,7 +19766,7 @@ result714:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty717
+	JGE     empty679
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -22720,9 +19778,9 @@ result714:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows720
+	JGE     rows682
 
-row719:
+row681:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22741,13 +19799,13 @@ row719:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row719
+	JLT        row681
 
-rows720:
+rows682:
 	CMPQ R11, DI
-	JGE  rows722
+	JGE  rows684
 
-row721:
+row683:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -22763,16 +19821,16 @@ row721:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row721
+	JLT       row683
 
-rows722:
+rows684:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none723
+	JEQ           none685
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22805,10 +19863,10 @@ rows722:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none723:
-	JMP stored718
+none685:
+	JMP stored680
 
-empty717:
+empty679:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -22817,7 +19875,7 @@ empty717:
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none724
+	JEQ       none686
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22830,29 +19888,29 @@ empty717:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none724:
-stored718:
+none686:
+stored680:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result714
-	JMP  over716
+	JLT  result676
+	JMP  over678
 	MOVQ R8, results+24(FP)
 
-over716:
+over678:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower713:
+narrower675:
 	CMPQ R10, $0x00000010
-	JLT  narrower726
+	JLT  narrower688
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over729
+	JGE  over691
 
-result727:
+result689:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22862,7 +19920,7 @@ result727:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty730
+	JGE     empty692
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -22872,9 +19930,9 @@ result727:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows733
+	JGE     rows695
 
-row732:
+row694:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22888,13 +19946,13 @@ row732:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row732
+	JLT        row694
 
-rows733:
+rows695:
 	CMPQ R11, DI
-	JGE  rows735
+	JGE  rows697
 
-row734:
+row696:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22905,14 +19963,14 @@ row734:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row734
+	JLT       row696
 
-rows735:
+rows697:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none736
+	JEQ           none698
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -22933,16 +19991,16 @@ rows735:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none736:
-	JMP stored731
+none698:
+	JMP stored693
 
-empty730:
+empty692:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none737
+	JEQ       none699
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -22953,32 +20011,32 @@ empty730:
 	VMOVUPD   Z17, (SI)
 	VMOVUPD   Z17, 64(SI)
 
-none737:
-stored731:
+none699:
+stored693:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result727
-	JMP  over729
+	JLT  result689
+	JMP  over691
 	MOVQ R8, results+24(FP)
 
-over729:
+over691:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower726:
+narrower688:
 	TESTQ R10, R10
-	JLE   done738
+	JLE   done700
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over741
+	JGE   over703
 
-result739:
+result701:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22988,7 +20046,7 @@ result739:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty742
+	JGE     empty704
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -22998,9 +20056,9 @@ result739:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows745
+	JGE     rows707
 
-row744:
+row706:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -23014,13 +20072,13 @@ row744:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row744
+	JLT         row706
 
-rows745:
+rows707:
 	CMPQ R11, DI
-	JGE  rows747
+	JGE  rows709
 
-row746:
+row708:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -23031,14 +20089,14 @@ row746:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row746
+	JLT         row708
 
-rows747:
+rows709:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none748
+	JEQ           none710
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -23060,16 +20118,16 @@ rows747:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none748:
-	JMP stored743
+none710:
+	JMP stored705
 
-empty742:
+empty704:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none749
+	JEQ       none711
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -23081,17 +20139,17 @@ empty742:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none749:
-stored743:
+none711:
+stored705:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result739
-	JMP  over741
+	JLT  result701
+	JMP  over703
 	MOVQ R8, results+24(FP)
 
-over741:
-done738:
+over703:
+done700:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -23267,27 +20325,64 @@ row20:
 rows21:
 summed7:
 summed22:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special24
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	VMOVUPS Y4, 128(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	VMOVUPS Y7, 224(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
-stored23:
+final23:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around26
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	JMP     stored27
+
+around26:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored27:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around28
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	JMP     stored29
+
+around28:
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
+
+stored29:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around30
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
+	JMP     stored31
+
+around30:
+	VMOVNTDQ Y4, 128(AX)
+	VMOVNTDQ Y5, 160(AX)
+
+stored31:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around32
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	JMP     stored33
+
+around32:
+	VMOVNTDQ Y6, 192(AX)
+	VMOVNTDQ Y7, 224(AX)
+
+stored33:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special24:
+special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow34
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -23296,13 +20391,13 @@ special24:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored26
+	JMP     stored24
 
-narrow25:
+narrow34:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip27
+	JEQ          skip35
 	SUBQ         BX, SI
-	JEQ          empty28
+	JEQ          empty36
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -23316,10 +20411,10 @@ narrow25:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty28:
-skip27:
+empty36:
+skip35:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip29
+	JEQ     skip37
 	VMOVUPS (AX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(AX), Y8
@@ -23337,53 +20432,8 @@ skip27:
 	VMOVUPS 224(AX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip29:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around30
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored31
-
-around30:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored31:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around32
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored33
-
-around32:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored33:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	JMP     stored35
-
-around34:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
-
-stored35:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around36
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
-	JMP     stored37
-
-around36:
-	VMOVNTDQ Y6, 192(AX)
-	VMOVNTDQ Y7, 224(AX)
-
-stored37:
-stored26:
-	JMP stored23
+skip37:
+	JMP final23
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -23411,7 +20461,7 @@ around38:
 	VMOVNTDQ Y0, 224(AX)
 
 stored39:
-	JMP stored23
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -23550,34 +20600,53 @@ row59:
 rows60:
 summed46:
 summed61:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special63
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special64
 
-stored62:
+final62:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around65
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	JMP     stored66
+
+around65:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored66:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around67
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	JMP     stored68
+
+around67:
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
+
+stored68:
+stored63:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result42
 	JMP  over44
 
-special63:
+special64:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow64
+	JEQ     narrow69
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored65
+	JMP     stored63
 
-narrow64:
+narrow69:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip70
 	SUBQ         BX, SI
-	JEQ          empty67
+	JEQ          empty71
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -23587,10 +20656,10 @@ narrow64:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty67:
-skip66:
+empty71:
+skip70:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip72
 	VMOVUPS (AX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(AX), Y4
@@ -23600,31 +20669,8 @@ skip66:
 	VMOVUPS 96(AX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip68:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored70
-
-around69:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored70:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around71
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored72
-
-around71:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored72:
-stored65:
-	JMP stored62
+skip72:
+	JMP final62
 
 empty47:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -23644,7 +20690,7 @@ around73:
 	VMOVNTDQ Y0, 96(AX)
 
 stored74:
-	JMP stored62
+	JMP stored63
 
 tooMany43:
 	MOVQ DI, results+24(FP)
@@ -23766,30 +20812,40 @@ row94:
 rows95:
 summed81:
 summed96:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special98
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special99
 
-stored97:
+final97:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around100
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	JMP     stored101
+
+around100:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored101:
+stored98:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result77
 	JMP  over79
 
-special98:
+special99:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow99
+	JEQ     narrow102
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored100
+	JMP     stored98
 
-narrow99:
+narrow102:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip103
 	SUBQ         BX, SI
-	JEQ          empty102
+	JEQ          empty104
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -23797,29 +20853,17 @@ narrow99:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty102:
-skip101:
+empty104:
+skip103:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip105
 	VMOVUPS (AX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip103:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around104
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored105
-
-around104:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored105:
-stored100:
-	JMP stored97
+skip105:
+	JMP final97
 
 empty82:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -23835,7 +20879,7 @@ around106:
 	VMOVNTDQ Y0, 32(AX)
 
 stored107:
-	JMP stored97
+	JMP stored98
 
 tooMany78:
 	MOVQ DI, results+24(FP)
@@ -23868,7 +20912,7 @@ none108:
 	MOVQ columns+88(FP), R10
 
 tile109:
-	CMPQ R10, $0x00000040
+	CMPQ R10, $0x00000020
 	JLT  narrower110
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -23894,10 +20938,6 @@ few114:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
 	JGE     empty115
 	MOVQ    columns+88(FP), R11
@@ -23919,43 +20959,25 @@ row116:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
-	VMOVUPS      (R9)(R14*1), Y9
-	VPCMPEQD     (R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VPBROADCASTD (AX)(R13*1), Y4
+	VMOVUPS      (R9)(R14*1), Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
 	PREFETCHT0   (R9)(R15*1)
-	VMOVUPS      32(R9)(R14*1), Y9
-	VPCMPEQD     32(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y9
-	VPCMPEQD     64(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
+	VMOVUPS      32(R9)(R14*1), Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(R9)(R14*1), Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
 	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPS      96(R9)(R14*1), Y9
-	VPCMPEQD     96(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VMOVUPS      128(R9)(R14*1), Y9
-	VPCMPEQD     128(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	PREFETCHT0   128(R9)(R15*1)
-	VMOVUPS      160(R9)(R14*1), Y9
-	VPCMPEQD     160(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VMOVUPS      192(R9)(R14*1), Y9
-	VPCMPEQD     192(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	PREFETCHT0   192(R9)(R15*1)
-	VMOVUPS      224(R9)(R14*1), Y9
-	VPCMPEQD     224(R12), Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VMOVUPS      96(R9)(R14*1), Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row116
@@ -23970,332 +20992,76 @@ row118:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
-	VMOVUPS      (R9)(R14*1), Y9
-	VPCMPEQD     (R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y9
-	VPCMPEQD     32(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y9
-	VPCMPEQD     64(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
-	VMOVUPS      96(R9)(R14*1), Y9
-	VPCMPEQD     96(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VMOVUPS      128(R9)(R14*1), Y9
-	VPCMPEQD     128(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	VMOVUPS      160(R9)(R14*1), Y9
-	VPCMPEQD     160(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VMOVUPS      192(R9)(R14*1), Y9
-	VPCMPEQD     192(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	VMOVUPS      224(R9)(R14*1), Y9
-	VPCMPEQD     224(R12), Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VPBROADCASTD (AX)(R13*1), Y4
+	VMOVUPS      (R9)(R14*1), Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VMOVUPS      32(R9)(R14*1), Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(R9)(R14*1), Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      96(R9)(R14*1), Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
 	JLT          row118
 
 rows119:
 summed120:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special122
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	VMOVUPS Y4, 128(BX)
-	VMOVUPS Y5, 160(BX)
-	VMOVUPS Y6, 192(BX)
-	VMOVUPS Y7, 224(BX)
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special123
 
-stored121:
+final121:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around124
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
+	JMP     stored125
+
+around124:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
+
+stored125:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around126
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored127
+
+around126:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored127:
+stored122:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
 	JLT  result111
 	JMP  over113
 
-special122:
+special123:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow123
+	JEQ     narrow128
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	VMOVUPS Y4, 128(BX)
-	VMOVUPS Y5, 160(BX)
-	VMOVUPS Y6, 192(BX)
-	VMOVUPS Y7, 224(BX)
-	JMP     stored124
+	JMP     stored122
 
-narrow123:
+narrow128:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip125
+	JEQ          skip129
 	SUBQ         SI, DI
-	JEQ          empty126
-	SHRQ         $0x03, DI
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   DI, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty126:
-skip125:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip127
-	VMOVUPS (BX), Y8
-	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(BX), Y8
-	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(BX), Y8
-	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(BX), Y8
-	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(BX), Y8
-	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(BX), Y8
-	VADDPS  Y5, Y8, Y5
-	VMOVUPS 192(BX), Y8
-	VADDPS  Y6, Y8, Y6
-	VMOVUPS 224(BX), Y8
-	VADDPS  Y7, Y8, Y7
-
-skip127:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around128
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored129
-
-around128:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored129:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around130
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored131
-
-around130:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored131:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around132
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
-	JMP     stored133
-
-around132:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored133:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around134
-	VMOVDQU Y6, 192(BX)
-	VMOVDQU Y7, 224(BX)
-	JMP     stored135
-
-around134:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored135:
-stored124:
-	JMP stored121
-
-empty115:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed120
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around136
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	VMOVDQU Y0, 128(BX)
-	VMOVDQU Y0, 160(BX)
-	VMOVDQU Y0, 192(BX)
-	VMOVDQU Y0, 224(BX)
-	JMP     stored137
-
-around136:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
-	VMOVNTDQ Y0, 128(BX)
-	VMOVNTDQ Y0, 160(BX)
-	VMOVNTDQ Y0, 192(BX)
-	VMOVNTDQ Y0, 224(BX)
-
-stored137:
-	JMP stored121
-
-tooMany112:
-	MOVQ R8, results+24(FP)
-
-over113:
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+72(FP)
-	SUBQ $0x00000040, R10
-	JMP  tile109
-
-narrower110:
-	CMPQ R10, $0x00000020
-	JLT  narrower139
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over142
-
-result140:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few143
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany141
-
-few143:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty144
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows146
-
-row145:
-	MOVQ         128(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
-	VMOVUPS      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPS      32(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPS      96(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row145
-
-rows146:
-	CMPQ R13, DI
-	JGE  rows148
-
-row147:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
-	VMOVUPS      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VMOVUPS      32(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VMOVUPS      64(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMOVUPS      96(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row147
-
-rows148:
-summed149:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special151
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-
-stored150:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result140
-	JMP  over142
-
-special151:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow152
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored153
-
-narrow152:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip154
-	SUBQ         SI, DI
-	JEQ          empty155
+	JEQ          empty130
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -24305,10 +21071,10 @@ narrow152:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty155:
-skip154:
+empty130:
+skip129:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip156
+	JEQ     skip131
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -24318,87 +21084,65 @@ skip154:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip156:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around157
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored158
+skip131:
+	JMP final121
 
-around157:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored158:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around159
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored160
-
-around159:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored160:
-stored153:
-	JMP stored150
-
-empty144:
+empty115:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed149
+	JNE     summed120
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around161
+	JNE     around132
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored162
+	JMP     stored133
 
-around161:
+around132:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored162:
-	JMP stored150
+stored133:
+	JMP stored122
 
-tooMany141:
+tooMany112:
 	MOVQ R8, results+24(FP)
 
-over142:
+over113:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
+	JMP  tile109
 
-narrower139:
+narrower110:
 	CMPQ R10, $0x00000010
-	JLT  narrower164
+	JLT  narrower135
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over167
+	JGE  over138
 
-result165:
+result136:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few168
+	JLE   few139
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany166
+	JEQ   tooMany137
 
-few168:
+few139:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty169
+	JGE     empty140
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -24408,9 +21152,9 @@ few168:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows171
+	JGE     rows142
 
-row170:
+row141:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -24430,13 +21174,13 @@ row170:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row170
+	JLT          row141
 
-rows171:
+rows142:
 	CMPQ R13, DI
-	JGE  rows173
+	JGE  rows144
 
-row172:
+row143:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -24453,34 +21197,44 @@ row172:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row172
+	JLT          row143
 
-rows173:
-summed174:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special176
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
+rows144:
+summed145:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special148
 
-stored175:
+final146:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around149
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
+	JMP     stored150
+
+around149:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
+
+stored150:
+stored147:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result165
-	JMP  over167
+	JLT  result136
+	JMP  over138
 
-special176:
+special148:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow177
+	JEQ     narrow151
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored178
+	JMP     stored147
 
-narrow177:
+narrow151:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip179
+	JEQ          skip152
 	SUBQ         SI, DI
-	JEQ          empty180
+	JEQ          empty153
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -24488,55 +21242,43 @@ narrow177:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty180:
-skip179:
+empty153:
+skip152:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip181
+	JEQ     skip154
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip181:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around182
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored183
+skip154:
+	JMP final146
 
-around182:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored183:
-stored178:
-	JMP stored175
-
-empty169:
+empty140:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed174
+	JNE     summed145
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around184
+	JNE     around155
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored185
+	JMP     stored156
 
-around184:
+around155:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored185:
-	JMP stored175
+stored156:
+	JMP stored147
 
-tooMany166:
+tooMany137:
 	MOVQ R8, results+24(FP)
 
-over167:
+over138:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower164:
+narrower135:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -24551,22 +21293,22 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none186
+	JEQ   none157
 	SUBQ  positions+32(FP), AX
 
-none186:
+none157:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile187:
+tile158:
 	CMPQ R10, $0x00000020
-	JLT  narrower188
+	JLT  narrower159
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over191
+	JGE  over162
 
-result189:
+result160:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -24576,7 +21318,7 @@ result189:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty192
+	JGE     empty163
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -24592,9 +21334,9 @@ result189:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows195
+	JGE     rows166
 
-row194:
+row165:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -24628,13 +21370,13 @@ row194:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row194
+	JLT        row165
 
-rows195:
+rows166:
 	CMPQ R11, DI
-	JGE  rows197
+	JGE  rows168
 
-row196:
+row167:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -24664,16 +21406,16 @@ row196:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row196
+	JLT       row167
 
-rows197:
+rows168:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none198
+	JEQ          none169
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -24722,10 +21464,10 @@ rows197:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none198:
-	JMP stored193
+none169:
+	JMP stored164
 
-empty192:
+empty163:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24736,7 +21478,7 @@ empty192:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none199
+	JEQ     none170
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24753,30 +21495,30 @@ empty192:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none199:
-stored193:
+none170:
+stored164:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result189
-	JMP  over191
+	JLT  result160
+	JMP  over162
 	MOVQ R8, results+24(FP)
 
-over191:
+over162:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile187
+	JMP  tile158
 
-narrower188:
+narrower159:
 	CMPQ R10, $0x00000010
-	JLT  narrower201
+	JLT  narrower172
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over204
+	JGE  over175
 
-result202:
+result173:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -24786,7 +21528,7 @@ result202:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty205
+	JGE     empty176
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -24798,9 +21540,9 @@ result202:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows208
+	JGE     rows179
 
-row207:
+row178:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -24821,13 +21563,13 @@ row207:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row207
+	JLT        row178
 
-rows208:
+rows179:
 	CMPQ R11, DI
-	JGE  rows210
+	JGE  rows181
 
-row209:
+row180:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -24845,14 +21587,14 @@ row209:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row209
+	JLT       row180
 
-rows210:
+rows181:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none211
+	JEQ          none182
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -24881,17 +21623,17 @@ rows210:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none211:
-	JMP stored206
+none182:
+	JMP stored177
 
-empty205:
+empty176:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none212
+	JEQ     none183
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -24904,21 +21646,21 @@ empty205:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none212:
-stored206:
+none183:
+stored177:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result202
-	JMP  over204
+	JLT  result173
+	JMP  over175
 	MOVQ R8, results+24(FP)
 
-over204:
+over175:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower201:
+narrower172:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -25094,27 +21836,64 @@ row20:
 rows21:
 summed7:
 summed22:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special24
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
-	VMOVUPD Y2, 64(AX)
-	VMOVUPD Y3, 96(AX)
-	VMOVUPD Y4, 128(AX)
-	VMOVUPD Y5, 160(AX)
-	VMOVUPD Y6, 192(AX)
-	VMOVUPD Y7, 224(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
-stored23:
+final23:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around26
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	JMP     stored27
+
+around26:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored27:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around28
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	JMP     stored29
+
+around28:
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
+
+stored29:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around30
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
+	JMP     stored31
+
+around30:
+	VMOVNTDQ Y4, 128(AX)
+	VMOVNTDQ Y5, 160(AX)
+
+stored31:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around32
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	JMP     stored33
+
+around32:
+	VMOVNTDQ Y6, 192(AX)
+	VMOVNTDQ Y7, 224(AX)
+
+stored33:
+stored24:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special24:
+special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow25
+	JEQ     narrow34
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
@@ -25123,13 +21902,13 @@ special24:
 	VMOVUPD Y5, 160(AX)
 	VMOVUPD Y6, 192(AX)
 	VMOVUPD Y7, 224(AX)
-	JMP     stored26
+	JMP     stored24
 
-narrow25:
+narrow34:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip27
+	JEQ          skip35
 	SUBQ         BX, SI
-	JEQ          empty28
+	JEQ          empty36
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   SI, X8, X8
@@ -25143,10 +21922,10 @@ narrow25:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty28:
-skip27:
+empty36:
+skip35:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip29
+	JEQ     skip37
 	VMOVUPD (AX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(AX), Y8
@@ -25164,53 +21943,8 @@ skip27:
 	VMOVUPD 224(AX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip29:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around30
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored31
-
-around30:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored31:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around32
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored33
-
-around32:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored33:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around34
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	JMP     stored35
-
-around34:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
-
-stored35:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around36
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
-	JMP     stored37
-
-around36:
-	VMOVNTDQ Y6, 192(AX)
-	VMOVNTDQ Y7, 224(AX)
-
-stored37:
-stored26:
-	JMP stored23
+skip37:
+	JMP final23
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -25238,7 +21972,7 @@ around38:
 	VMOVNTDQ Y0, 224(AX)
 
 stored39:
-	JMP stored23
+	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -25377,34 +22111,53 @@ row59:
 rows60:
 summed46:
 summed61:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special63
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
-	VMOVUPD Y2, 64(AX)
-	VMOVUPD Y3, 96(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special64
 
-stored62:
+final62:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around65
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	JMP     stored66
+
+around65:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored66:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around67
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	JMP     stored68
+
+around67:
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
+
+stored68:
+stored63:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result42
 	JMP  over44
 
-special63:
+special64:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow64
+	JEQ     narrow69
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
-	JMP     stored65
+	JMP     stored63
 
-narrow64:
+narrow69:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip70
 	SUBQ         BX, SI
-	JEQ          empty67
+	JEQ          empty71
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   SI, X4, X4
@@ -25414,10 +22167,10 @@ narrow64:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty67:
-skip66:
+empty71:
+skip70:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip68
+	JEQ     skip72
 	VMOVUPD (AX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(AX), Y4
@@ -25427,31 +22180,8 @@ skip66:
 	VMOVUPD 96(AX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip68:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around69
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored70
-
-around69:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored70:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around71
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored72
-
-around71:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored72:
-stored65:
-	JMP stored62
+skip72:
+	JMP final62
 
 empty47:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -25471,7 +22201,7 @@ around73:
 	VMOVNTDQ Y0, 96(AX)
 
 stored74:
-	JMP stored62
+	JMP stored63
 
 tooMany43:
 	MOVQ DI, results+24(FP)
@@ -25593,30 +22323,40 @@ row94:
 rows95:
 summed81:
 summed96:
-	CMPQ    mode+80(FP), $0x00000000
-	JNE     special98
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special99
 
-stored97:
+final97:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around100
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	JMP     stored101
+
+around100:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+
+stored101:
+stored98:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result77
 	JMP  over79
 
-special98:
+special99:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow99
+	JEQ     narrow102
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
-	JMP     stored100
+	JMP     stored98
 
-narrow99:
+narrow102:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip101
+	JEQ          skip103
 	SUBQ         BX, SI
-	JEQ          empty102
+	JEQ          empty104
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   SI, X2, X2
@@ -25624,29 +22364,17 @@ narrow99:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty102:
-skip101:
+empty104:
+skip103:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip103
+	JEQ     skip105
 	VMOVUPD (AX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(AX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip103:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around104
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored105
-
-around104:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored105:
-stored100:
-	JMP stored97
+skip105:
+	JMP final97
 
 empty82:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -25662,7 +22390,7 @@ around106:
 	VMOVNTDQ Y0, 32(AX)
 
 stored107:
-	JMP stored97
+	JMP stored98
 
 tooMany78:
 	MOVQ DI, results+24(FP)
@@ -25695,7 +22423,7 @@ none108:
 	MOVQ columns+88(FP), R10
 
 tile109:
-	CMPQ R10, $0x00000020
+	CMPQ R10, $0x00000010
 	JLT  narrower110
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -25721,10 +22449,6 @@ few114:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
 	JGE     empty115
 	MOVQ    columns+88(FP), R11
@@ -25746,51 +22470,29 @@ row116:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X8
-	VMOVUPD      (R9)(R14*1), Y9
-	VPCMPEQD     (R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y0, Y0
+	VPBROADCASTD (AX)(R13*1), X4
+	VMOVUPD      (R9)(R14*1), Y5
+	VPCMPEQD     (R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y0, Y0
 	PREFETCHT0   (R9)(R15*1)
-	VMOVUPD      32(R9)(R14*1), Y9
-	VPCMPEQD     16(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y9
-	VPCMPEQD     32(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y2, Y2
+	VMOVUPD      32(R9)(R14*1), Y5
+	VPCMPEQD     16(R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y1, Y1
+	VMOVUPD      64(R9)(R14*1), Y5
+	VPCMPEQD     32(R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y2, Y2
 	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPD      96(R9)(R14*1), Y9
-	VPCMPEQD     48(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y3, Y3
-	VMOVUPD      128(R9)(R14*1), Y9
-	VPCMPEQD     64(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y4, Y4
-	PREFETCHT0   128(R9)(R15*1)
-	VMOVUPD      160(R9)(R14*1), Y9
-	VPCMPEQD     80(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y5, Y5
-	VMOVUPD      192(R9)(R14*1), Y9
-	VPCMPEQD     96(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y6, Y6
-	PREFETCHT0   192(R9)(R15*1)
-	VMOVUPD      224(R9)(R14*1), Y9
-	VPCMPEQD     112(R12), X8, X8
-	VPMOVSXDQ    X8, Y8
-	VANDPD       Y9, Y8, Y8
-	VADDPD       Y8, Y7, Y7
+	VMOVUPD      96(R9)(R14*1), Y5
+	VPCMPEQD     48(R12), X4, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row116
@@ -25805,348 +22507,80 @@ row118:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X8
-	VMOVUPD      (R9)(R14*1), Y9
-	VPCMPEQD     (R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y9
-	VPCMPEQD     16(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y9
-	VPCMPEQD     32(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y2, Y2
-	VMOVUPD      96(R9)(R14*1), Y9
-	VPCMPEQD     48(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y3, Y3
-	VMOVUPD      128(R9)(R14*1), Y9
-	VPCMPEQD     64(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y4, Y4
-	VMOVUPD      160(R9)(R14*1), Y9
-	VPCMPEQD     80(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y5, Y5
-	VMOVUPD      192(R9)(R14*1), Y9
-	VPCMPEQD     96(R12), X8, X10
-	VPMOVSXDQ    X10, Y10
-	VANDPD       Y9, Y10, Y10
-	VADDPD       Y10, Y6, Y6
-	VMOVUPD      224(R9)(R14*1), Y9
-	VPCMPEQD     112(R12), X8, X8
-	VPMOVSXDQ    X8, Y8
-	VANDPD       Y9, Y8, Y8
-	VADDPD       Y8, Y7, Y7
+	VPBROADCASTD (AX)(R13*1), X4
+	VMOVUPD      (R9)(R14*1), Y5
+	VPCMPEQD     (R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y0, Y0
+	VMOVUPD      32(R9)(R14*1), Y5
+	VPCMPEQD     16(R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y1, Y1
+	VMOVUPD      64(R9)(R14*1), Y5
+	VPCMPEQD     32(R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      96(R9)(R14*1), Y5
+	VPCMPEQD     48(R12), X4, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
 	JLT          row118
 
 rows119:
 summed120:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special122
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	VMOVUPD Y2, 64(BX)
-	VMOVUPD Y3, 96(BX)
-	VMOVUPD Y4, 128(BX)
-	VMOVUPD Y5, 160(BX)
-	VMOVUPD Y6, 192(BX)
-	VMOVUPD Y7, 224(BX)
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special123
 
-stored121:
+final121:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around124
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
+	JMP     stored125
+
+around124:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
+
+stored125:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around126
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored127
+
+around126:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored127:
+stored122:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
 	JLT  result111
 	JMP  over113
 
-special122:
+special123:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow123
+	JEQ     narrow128
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
-	VMOVUPD Y4, 128(BX)
-	VMOVUPD Y5, 160(BX)
-	VMOVUPD Y6, 192(BX)
-	VMOVUPD Y7, 224(BX)
-	JMP     stored124
+	JMP     stored122
 
-narrow123:
+narrow128:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip125
+	JEQ          skip129
 	SUBQ         SI, DI
-	JEQ          empty126
-	SHRQ         $0x03, DI
-	VPXOR        X8, X8, X8
-	VCVTSI2SDQ   DI, X8, X8
-	VBROADCASTSD X8, Y8
-	VDIVPD       Y8, Y0, Y0
-	VDIVPD       Y8, Y1, Y1
-	VDIVPD       Y8, Y2, Y2
-	VDIVPD       Y8, Y3, Y3
-	VDIVPD       Y8, Y4, Y4
-	VDIVPD       Y8, Y5, Y5
-	VDIVPD       Y8, Y6, Y6
-	VDIVPD       Y8, Y7, Y7
-
-empty126:
-skip125:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip127
-	VMOVUPD (BX), Y8
-	VADDPD  Y0, Y8, Y0
-	VMOVUPD 32(BX), Y8
-	VADDPD  Y1, Y8, Y1
-	VMOVUPD 64(BX), Y8
-	VADDPD  Y2, Y8, Y2
-	VMOVUPD 96(BX), Y8
-	VADDPD  Y3, Y8, Y3
-	VMOVUPD 128(BX), Y8
-	VADDPD  Y4, Y8, Y4
-	VMOVUPD 160(BX), Y8
-	VADDPD  Y5, Y8, Y5
-	VMOVUPD 192(BX), Y8
-	VADDPD  Y6, Y8, Y6
-	VMOVUPD 224(BX), Y8
-	VADDPD  Y7, Y8, Y7
-
-skip127:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around128
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored129
-
-around128:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored129:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around130
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored131
-
-around130:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored131:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around132
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
-	JMP     stored133
-
-around132:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored133:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around134
-	VMOVDQU Y6, 192(BX)
-	VMOVDQU Y7, 224(BX)
-	JMP     stored135
-
-around134:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored135:
-stored124:
-	JMP stored121
-
-empty115:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed120
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around136
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	VMOVDQU Y0, 128(BX)
-	VMOVDQU Y0, 160(BX)
-	VMOVDQU Y0, 192(BX)
-	VMOVDQU Y0, 224(BX)
-	JMP     stored137
-
-around136:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
-	VMOVNTDQ Y0, 128(BX)
-	VMOVNTDQ Y0, 160(BX)
-	VMOVNTDQ Y0, 192(BX)
-	VMOVNTDQ Y0, 224(BX)
-
-stored137:
-	JMP stored121
-
-tooMany112:
-	MOVQ R8, results+24(FP)
-
-over113:
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+72(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile109
-
-narrower110:
-	CMPQ R10, $0x00000010
-	JLT  narrower139
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over142
-
-result140:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few143
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany141
-
-few143:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty144
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows146
-
-row145:
-	MOVQ         128(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X4
-	VMOVUPD      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VMOVUPD      32(R9)(R14*1), Y5
-	VPCMPEQD     16(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	PREFETCHT0   64(R9)(R15*1)
-	VMOVUPD      96(R9)(R14*1), Y5
-	VPCMPEQD     48(R12), X4, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y5, Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row145
-
-rows146:
-	CMPQ R13, DI
-	JGE  rows148
-
-row147:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X4
-	VMOVUPD      (R9)(R14*1), Y5
-	VPCMPEQD     (R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y0, Y0
-	VMOVUPD      32(R9)(R14*1), Y5
-	VPCMPEQD     16(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y1, Y1
-	VMOVUPD      64(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), X4, X6
-	VPMOVSXDQ    X6, Y6
-	VANDPD       Y5, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	VMOVUPD      96(R9)(R14*1), Y5
-	VPCMPEQD     48(R12), X4, X4
-	VPMOVSXDQ    X4, Y4
-	VANDPD       Y5, Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row147
-
-rows148:
-summed149:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special151
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	VMOVUPD Y2, 64(BX)
-	VMOVUPD Y3, 96(BX)
-
-stored150:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result140
-	JMP  over142
-
-special151:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow152
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
-	VMOVUPD Y2, 64(BX)
-	VMOVUPD Y3, 96(BX)
-	JMP     stored153
-
-narrow152:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip154
-	SUBQ         SI, DI
-	JEQ          empty155
+	JEQ          empty130
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   DI, X4, X4
@@ -26156,10 +22590,10 @@ narrow152:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty155:
-skip154:
+empty130:
+skip129:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip156
+	JEQ     skip131
 	VMOVUPD (BX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(BX), Y4
@@ -26169,87 +22603,65 @@ skip154:
 	VMOVUPD 96(BX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip156:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around157
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored158
+skip131:
+	JMP final121
 
-around157:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored158:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around159
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored160
-
-around159:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored160:
-stored153:
-	JMP stored150
-
-empty144:
+empty115:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed149
+	JNE     summed120
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around161
+	JNE     around132
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored162
+	JMP     stored133
 
-around161:
+around132:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored162:
-	JMP stored150
+stored133:
+	JMP stored122
 
-tooMany141:
+tooMany112:
 	MOVQ R8, results+24(FP)
 
-over142:
+over113:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
+	JMP  tile109
 
-narrower139:
+narrower110:
 	CMPQ R10, $0x00000008
-	JLT  narrower164
+	JLT  narrower135
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over167
+	JGE  over138
 
-result165:
+result136:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few168
+	JLE   few139
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany166
+	JEQ   tooMany137
 
-few168:
+few139:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty169
+	JGE     empty140
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -26259,9 +22671,9 @@ few168:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows171
+	JGE     rows142
 
-row170:
+row141:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -26283,13 +22695,13 @@ row170:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row170
+	JLT          row141
 
-rows171:
+rows142:
 	CMPQ R13, DI
-	JGE  rows173
+	JGE  rows144
 
-row172:
+row143:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -26308,34 +22720,44 @@ row172:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row172
+	JLT          row143
 
-rows173:
-summed174:
-	CMPQ    mode+96(FP), $0x00000000
-	JNE     special176
-	VMOVUPD Y0, (BX)
-	VMOVUPD Y1, 32(BX)
+rows144:
+summed145:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special148
 
-stored175:
+final146:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around149
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
+	JMP     stored150
+
+around149:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
+
+stored150:
+stored147:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result165
-	JMP  over167
+	JLT  result136
+	JMP  over138
 
-special176:
+special148:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow177
+	JEQ     narrow151
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	JMP     stored178
+	JMP     stored147
 
-narrow177:
+narrow151:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip179
+	JEQ          skip152
 	SUBQ         SI, DI
-	JEQ          empty180
+	JEQ          empty153
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   DI, X2, X2
@@ -26343,55 +22765,43 @@ narrow177:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty180:
-skip179:
+empty153:
+skip152:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip181
+	JEQ     skip154
 	VMOVUPD (BX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(BX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip181:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around182
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y1, 32(BX)
-	JMP     stored183
+skip154:
+	JMP final146
 
-around182:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored183:
-stored178:
-	JMP stored175
-
-empty169:
+empty140:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed174
+	JNE     summed145
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around184
+	JNE     around155
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored185
+	JMP     stored156
 
-around184:
+around155:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored185:
-	JMP stored175
+stored156:
+	JMP stored147
 
-tooMany166:
+tooMany137:
 	MOVQ R8, results+24(FP)
 
-over167:
+over138:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower164:
+narrower135:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -26406,22 +22816,22 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none186
+	JEQ   none157
 	SUBQ  positions+32(FP), AX
 
-none186:
+none157:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile187:
+tile158:
 	CMPQ R10, $0x00000010
-	JLT  narrower188
+	JLT  narrower159
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over191
+	JGE  over162
 
-result189:
+result160:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -26431,7 +22841,7 @@ result189:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty192
+	JGE     empty163
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -26447,9 +22857,9 @@ result189:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows195
+	JGE     rows166
 
-row194:
+row165:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -26483,13 +22893,13 @@ row194:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row194
+	JLT        row165
 
-rows195:
+rows166:
 	CMPQ R11, DI
-	JGE  rows197
+	JGE  rows168
 
-row196:
+row167:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -26519,16 +22929,16 @@ row196:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row196
+	JLT       row167
 
-rows197:
+rows168:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	VMOVUPD    Y2, 64(BX)
 	VMOVUPD    Y3, 96(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none198
+	JEQ        none169
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -26553,10 +22963,10 @@ rows197:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(DI)
 
-none198:
-	JMP stored193
+none169:
+	JMP stored164
 
-empty192:
+empty163:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -26567,7 +22977,7 @@ empty192:
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none199
+	JEQ     none170
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -26580,30 +22990,30 @@ empty192:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none199:
-stored193:
+none170:
+stored164:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result189
-	JMP  over191
+	JLT  result160
+	JMP  over162
 	MOVQ R8, results+24(FP)
 
-over191:
+over162:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile187
+	JMP  tile158
 
-narrower188:
+narrower159:
 	CMPQ R10, $0x00000008
-	JLT  narrower201
+	JLT  narrower172
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over204
+	JGE  over175
 
-result202:
+result173:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -26613,7 +23023,7 @@ result202:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty205
+	JGE     empty176
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -26625,9 +23035,9 @@ result202:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows208
+	JGE     rows179
 
-row207:
+row178:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -26648,13 +23058,13 @@ row207:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row207
+	JLT        row178
 
-rows208:
+rows179:
 	CMPQ R11, DI
-	JGE  rows210
+	JGE  rows181
 
-row209:
+row180:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -26672,14 +23082,14 @@ row209:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row209
+	JLT       row180
 
-rows210:
+rows181:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none211
+	JEQ        none182
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -26696,17 +23106,17 @@ rows210:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(DI)
 
-none211:
-	JMP stored206
+none182:
+	JMP stored177
 
-empty205:
+empty176:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none212
+	JEQ     none183
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -26717,21 +23127,21 @@ empty205:
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 
-none212:
-stored206:
+none183:
+stored177:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result202
-	JMP  over204
+	JLT  result173
+	JMP  over175
 	MOVQ R8, results+24(FP)
 
-over204:
+over175:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower201:
+narrower172:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -26992,8 +23402,10 @@ row21:
 rows22:
 summed7:
 summed23:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special26
+
+final24:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -27010,7 +23422,15 @@ summed23:
 	VPSRLD    $0x10, Y9, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around27
+	VMOVDQU   Y0, (AX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y0, (AX)
+
+stored28:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -27027,7 +23447,15 @@ summed23:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around29
+	VMOVDQU   Y0, 32(AX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y0, 32(AX)
+
+stored30:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -27044,7 +23472,15 @@ summed23:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	VMOVDQU   Y0, 64(AX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y0, 64(AX)
+
+stored32:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -27061,18 +23497,25 @@ summed23:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around33
+	VMOVDQU   Y0, 96(AX)
+	JMP       stored34
 
-stored24:
+around33:
+	VMOVNTDQ Y0, 96(AX)
+
+stored34:
+stored25:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special25:
+special26:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow26
+	JEQ     narrow35
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -27081,13 +23524,13 @@ special25:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored27
+	JMP     stored25
 
-narrow26:
+narrow35:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip36
 	SUBQ         BX, SI
-	JEQ          empty29
+	JEQ          empty37
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -27101,10 +23544,10 @@ narrow26:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty29:
-skip28:
+empty37:
+skip36:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip30
+	JEQ       skip38
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -27130,109 +23573,8 @@ skip28:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip30:
-	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	VMOVDQU   Y0, (AX)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y0, (AX)
-
-stored32:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y0, 32(AX)
-
-stored34:
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
-	VMOVDQU   Y0, 64(AX)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Y0, 64(AX)
-
-stored36:
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
-	VMOVDQU   Y0, 96(AX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y0, 96(AX)
-
-stored38:
-stored27:
-	JMP stored24
+skip38:
+	JMP final24
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -27252,7 +23594,7 @@ around39:
 	VMOVNTDQ Y0, 96(AX)
 
 stored40:
-	JMP stored24
+	JMP stored25
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -27451,8 +23793,10 @@ row62:
 rows63:
 summed48:
 summed64:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special66
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special67
+
+final65:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -27469,7 +23813,15 @@ summed64:
 	VPSRLD    $0x10, Y5, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around68
+	VMOVDQU   Y0, (AX)
+	JMP       stored69
+
+around68:
+	VMOVNTDQ Y0, (AX)
+
+stored69:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -27486,29 +23838,36 @@ summed64:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around70
+	VMOVDQU   Y0, 32(AX)
+	JMP       stored71
 
-stored65:
+around70:
+	VMOVNTDQ Y0, 32(AX)
+
+stored71:
+stored66:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result44
 	JMP  over46
 
-special66:
+special67:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow67
+	JEQ     narrow72
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored68
+	JMP     stored66
 
-narrow67:
+narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip69
+	JEQ          skip73
 	SUBQ         BX, SI
-	JEQ          empty70
+	JEQ          empty74
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -27518,10 +23877,10 @@ narrow67:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty70:
-skip69:
+empty74:
+skip73:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip71
+	JEQ       skip75
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -27535,59 +23894,8 @@ skip69:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip71:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around72
-	VMOVDQU   Y0, (AX)
-	JMP       stored73
-
-around72:
-	VMOVNTDQ Y0, (AX)
-
-stored73:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around74
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ Y0, 32(AX)
-
-stored75:
-stored68:
-	JMP stored65
+skip75:
+	JMP final65
 
 empty49:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -27603,7 +23911,7 @@ around76:
 	VMOVNTDQ Y0, 32(AX)
 
 stored77:
-	JMP stored65
+	JMP stored66
 
 tooMany45:
 	MOVQ DI, results+24(FP)
@@ -27771,64 +24079,10 @@ row99:
 rows100:
 summed85:
 summed101:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special103
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special104
 
-stored102:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result81
-	JMP  over83
-
-special103:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow104
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	JMP     stored105
-
-narrow104:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip106
-	SUBQ         BX, SI
-	JEQ          empty107
-	SHRQ         $0x03, SI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   SI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty107:
-skip106:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip108
-	VPMOVZXWD (AX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(AX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip108:
+final102:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -27846,16 +24100,53 @@ skip108:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around109
+	JNE       around105
 	VMOVDQU   Y0, (AX)
-	JMP       stored110
+	JMP       stored106
 
-around109:
+around105:
 	VMOVNTDQ Y0, (AX)
 
-stored110:
-stored105:
-	JMP stored102
+stored106:
+stored103:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result81
+	JMP  over83
+
+special104:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow107
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	JMP     stored103
+
+narrow107:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip108
+	SUBQ         BX, SI
+	JEQ          empty109
+	SHRQ         $0x03, SI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   SI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty109:
+skip108:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip110
+	VPMOVZXWD (AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	VPMOVZXWD 16(AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip110:
+	JMP final102
 
 empty86:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -27869,7 +24160,7 @@ around111:
 	VMOVNTDQ Y0, (AX)
 
 stored112:
-	JMP stored102
+	JMP stored103
 
 tooMany82:
 	MOVQ DI, results+24(FP)
@@ -28078,8 +24369,10 @@ row133:
 rows134:
 summed120:
 summed135:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special137
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special138
+
+final136:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -28096,7 +24389,15 @@ summed135:
 	VPSRLD    $0x10, Y9, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around139
+	VMOVDQU   Y0, (AX)
+	JMP       stored140
+
+around139:
+	VMOVNTDQ Y0, (AX)
+
+stored140:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -28113,7 +24414,15 @@ summed135:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around141
+	VMOVDQU   Y0, 32(AX)
+	JMP       stored142
+
+around141:
+	VMOVNTDQ Y0, 32(AX)
+
+stored142:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -28130,7 +24439,15 @@ summed135:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 64(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around143
+	VMOVDQU   Y0, 64(AX)
+	JMP       stored144
+
+around143:
+	VMOVNTDQ Y0, 64(AX)
+
+stored144:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -28147,18 +24464,25 @@ summed135:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 96(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around145
+	VMOVDQU   Y0, 96(AX)
+	JMP       stored146
 
-stored136:
+around145:
+	VMOVNTDQ Y0, 96(AX)
+
+stored146:
+stored137:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result116
 	JMP  over118
 
-special137:
+special138:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow138
+	JEQ     narrow147
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -28167,13 +24491,13 @@ special137:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored139
+	JMP     stored137
 
-narrow138:
+narrow147:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip140
+	JEQ          skip148
 	SUBQ         BX, SI
-	JEQ          empty141
+	JEQ          empty149
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -28187,10 +24511,10 @@ narrow138:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty141:
-skip140:
+empty149:
+skip148:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip142
+	JEQ       skip150
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -28216,109 +24540,8 @@ skip140:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip142:
-	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	VMOVDQU   Y0, (AX)
-	JMP       stored144
-
-around143:
-	VMOVNTDQ Y0, (AX)
-
-stored144:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around145
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored146
-
-around145:
-	VMOVNTDQ Y0, 32(AX)
-
-stored146:
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around147
-	VMOVDQU   Y0, 64(AX)
-	JMP       stored148
-
-around147:
-	VMOVNTDQ Y0, 64(AX)
-
-stored148:
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
-	VMOVDQU   Y0, 96(AX)
-	JMP       stored150
-
-around149:
-	VMOVNTDQ Y0, 96(AX)
-
-stored150:
-stored139:
-	JMP stored136
+skip150:
+	JMP final136
 
 empty121:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -28338,7 +24561,7 @@ around151:
 	VMOVNTDQ Y0, 96(AX)
 
 stored152:
-	JMP stored136
+	JMP stored137
 
 tooMany117:
 	MOVQ DI, results+24(FP)
@@ -28482,8 +24705,10 @@ row173:
 rows174:
 summed160:
 summed175:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special177
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special178
+
+final176:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -28500,7 +24725,15 @@ summed175:
 	VPSRLD    $0x10, Y5, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around179
+	VMOVDQU   Y0, (AX)
+	JMP       stored180
+
+around179:
+	VMOVNTDQ Y0, (AX)
+
+stored180:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -28517,29 +24750,36 @@ summed175:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around181
+	VMOVDQU   Y0, 32(AX)
+	JMP       stored182
 
-stored176:
+around181:
+	VMOVNTDQ Y0, 32(AX)
+
+stored182:
+stored177:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result156
 	JMP  over158
 
-special177:
+special178:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow178
+	JEQ     narrow183
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored179
+	JMP     stored177
 
-narrow178:
+narrow183:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip180
+	JEQ          skip184
 	SUBQ         BX, SI
-	JEQ          empty181
+	JEQ          empty185
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -28549,10 +24789,10 @@ narrow178:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty181:
-skip180:
+empty185:
+skip184:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip182
+	JEQ       skip186
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -28566,59 +24806,8 @@ skip180:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip182:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around183
-	VMOVDQU   Y0, (AX)
-	JMP       stored184
-
-around183:
-	VMOVNTDQ Y0, (AX)
-
-stored184:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around185
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored186
-
-around185:
-	VMOVNTDQ Y0, 32(AX)
-
-stored186:
-stored179:
-	JMP stored176
+skip186:
+	JMP final176
 
 empty161:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -28634,7 +24823,7 @@ around187:
 	VMOVNTDQ Y0, 32(AX)
 
 stored188:
-	JMP stored176
+	JMP stored177
 
 tooMany157:
 	MOVQ DI, results+24(FP)
@@ -28761,64 +24950,10 @@ row209:
 rows210:
 summed196:
 summed211:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special213
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (AX)
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special214
 
-stored212:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result192
-	JMP  over194
-
-special213:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow214
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	JMP     stored215
-
-narrow214:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip216
-	SUBQ         BX, SI
-	JEQ          empty217
-	SHRQ         $0x03, SI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   SI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty217:
-skip216:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip218
-	VPMOVZXWD (AX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(AX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip218:
+final212:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -28836,16 +24971,53 @@ skip218:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around219
+	JNE       around215
 	VMOVDQU   Y0, (AX)
-	JMP       stored220
+	JMP       stored216
 
-around219:
+around215:
 	VMOVNTDQ Y0, (AX)
 
-stored220:
-stored215:
-	JMP stored212
+stored216:
+stored213:
+	ADDQ apart+64(FP), AX
+	INCQ DI
+	CMPQ DI, results+24(FP)
+	JLT  result192
+	JMP  over194
+
+special214:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow217
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	JMP     stored213
+
+narrow217:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip218
+	SUBQ         BX, SI
+	JEQ          empty219
+	SHRQ         $0x03, SI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   SI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty219:
+skip218:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip220
+	VPMOVZXWD (AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	VPMOVZXWD 16(AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip220:
+	JMP final212
 
 empty197:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -28859,7 +25031,7 @@ around221:
 	VMOVNTDQ Y0, (AX)
 
 stored222:
-	JMP stored212
+	JMP stored213
 
 tooMany193:
 	MOVQ DI, results+24(FP)
@@ -28897,7 +25069,7 @@ none224:
 	MOVQ columns+88(FP), R10
 
 tile225:
-	CMPQ R10, $0x00000040
+	CMPQ R10, $0x00000020
 	JLT  narrower226
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -28923,10 +25095,6 @@ few230:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
 	JGE     empty231
 	MOVQ    columns+88(FP), R11
@@ -28948,49 +25116,28 @@ row232:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
-	VPMOVZXWD    (R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     (R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VPBROADCASTD (AX)(R13*1), Y4
+	VPMOVZXWD    (R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
 	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    16(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     32(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y1, Y1
-	VPMOVZXWD    32(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     64(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
-	VPMOVZXWD    48(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     96(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VPMOVZXWD    64(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     128(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	PREFETCHT0   64(R9)(R15*1)
-	VPMOVZXWD    80(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     160(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VPMOVZXWD    96(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     192(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	VPMOVZXWD    112(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     224(R12), Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VPMOVZXWD    16(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXWD    32(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXWD    48(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row232
@@ -29005,442 +25152,37 @@ row234:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
-	VPMOVZXWD    (R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     (R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     32(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y1, Y1
-	VPMOVZXWD    32(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     64(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
-	VPMOVZXWD    48(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     96(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VPMOVZXWD    64(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     128(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	VPMOVZXWD    80(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     160(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VPMOVZXWD    96(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     192(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	VPMOVZXWD    112(R9)(R14*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPCMPEQD     224(R12), Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VPBROADCASTD (AX)(R13*1), Y4
+	VPMOVZXWD    (R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXWD    16(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXWD    32(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXWD    48(R9)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
 	JLT          row234
 
 rows235:
 summed236:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special238
-	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (BX)
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(BX)
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 64(BX)
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 96(BX)
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special239
 
-stored237:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result227
-	JMP  over229
-
-special238:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow239
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	VMOVUPS Y4, 128(BX)
-	VMOVUPS Y5, 160(BX)
-	VMOVUPS Y6, 192(BX)
-	VMOVUPS Y7, 224(BX)
-	JMP     stored240
-
-narrow239:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip241
-	SUBQ         SI, DI
-	JEQ          empty242
-	SHRQ         $0x03, DI
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   DI, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty242:
-skip241:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip243
-	VPMOVZXWD (BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(BX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y7, Y8, Y7
-
-skip243:
-	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around244
-	VMOVDQU   Y0, (BX)
-	JMP       stored245
-
-around244:
-	VMOVNTDQ Y0, (BX)
-
-stored245:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around246
-	VMOVDQU   Y0, 32(BX)
-	JMP       stored247
-
-around246:
-	VMOVNTDQ Y0, 32(BX)
-
-stored247:
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around248
-	VMOVDQU   Y0, 64(BX)
-	JMP       stored249
-
-around248:
-	VMOVNTDQ Y0, 64(BX)
-
-stored249:
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around250
-	VMOVDQU   Y0, 96(BX)
-	JMP       stored251
-
-around250:
-	VMOVNTDQ Y0, 96(BX)
-
-stored251:
-stored240:
-	JMP stored237
-
-empty231:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed236
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around252
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	JMP     stored253
-
-around252:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
-
-stored253:
-	JMP stored237
-
-tooMany228:
-	MOVQ R8, results+24(FP)
-
-over229:
-	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip254
-	ADDQ  $0x00000080, to+72(FP)
-
-skip254:
-	SUBQ $0x00000040, R10
-	JMP  tile225
-
-narrower226:
-	CMPQ R10, $0x00000020
-	JLT  narrower256
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over259
-
-result257:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few260
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-
-few260:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty261
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows263
-
-row262:
-	MOVQ         128(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
-	VPMOVZXWD    (R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VPMOVZXWD    16(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXWD    32(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXWD    48(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row262
-
-rows263:
-	CMPQ R13, DI
-	JGE  rows265
-
-row264:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
-	VPMOVZXWD    (R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VPMOVZXWD    16(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VPMOVZXWD    32(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VPMOVZXWD    48(R9)(R14*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row264
-
-rows265:
-summed266:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special268
+final237:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -29457,7 +25199,15 @@ summed266:
 	VPSRLD    $0x10, Y5, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around240
+	VMOVDQU   Y0, (BX)
+	JMP       stored241
+
+around240:
+	VMOVNTDQ Y0, (BX)
+
+stored241:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -29474,29 +25224,36 @@ summed266:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, 32(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around242
+	VMOVDQU   Y0, 32(BX)
+	JMP       stored243
 
-stored267:
+around242:
+	VMOVNTDQ Y0, 32(BX)
+
+stored243:
+stored238:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result257
-	JMP  over259
+	JLT  result227
+	JMP  over229
 
-special268:
+special239:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow269
+	JEQ     narrow244
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored270
+	JMP     stored238
 
-narrow269:
+narrow244:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip271
+	JEQ          skip245
 	SUBQ         SI, DI
-	JEQ          empty272
+	JEQ          empty246
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -29506,10 +25263,10 @@ narrow269:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty272:
-skip271:
+empty246:
+skip245:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip273
+	JEQ       skip247
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -29523,116 +25280,66 @@ skip271:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip273:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around274
-	VMOVDQU   Y0, (BX)
-	JMP       stored275
+skip247:
+	JMP final237
 
-around274:
-	VMOVNTDQ Y0, (BX)
-
-stored275:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around276
-	VMOVDQU   Y0, 32(BX)
-	JMP       stored277
-
-around276:
-	VMOVNTDQ Y0, 32(BX)
-
-stored277:
-stored270:
-	JMP stored267
-
-empty261:
+empty231:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed266
+	JNE     summed236
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around278
+	JNE     around248
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored279
+	JMP     stored249
 
-around278:
+around248:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored279:
-	JMP stored267
+stored249:
+	JMP stored238
 
-tooMany258:
+tooMany228:
 	MOVQ R8, results+24(FP)
 
-over259:
+over229:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip280
+	JEQ   skip250
 	ADDQ  $0x00000040, to+72(FP)
 
-skip280:
+skip250:
 	SUBQ $0x00000020, R10
+	JMP  tile225
 
-narrower256:
+narrower226:
 	CMPQ R10, $0x00000010
-	JLT  narrower282
+	JLT  narrower252
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over285
+	JGE  over255
 
-result283:
+result253:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few286
+	JLE   few256
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany284
+	JEQ   tooMany254
 
-few286:
+few256:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty287
+	JGE     empty257
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -29642,9 +25349,9 @@ few286:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows289
+	JGE     rows259
 
-row288:
+row258:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -29666,13 +25373,13 @@ row288:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row288
+	JLT          row258
 
-rows289:
+rows259:
 	CMPQ R13, DI
-	JGE  rows291
+	JGE  rows261
 
-row290:
+row260:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -29691,68 +25398,14 @@ row290:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row290
+	JLT          row260
 
-rows291:
-summed292:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special294
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (BX)
+rows261:
+summed262:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special265
 
-stored293:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result283
-	JMP  over285
-
-special294:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow295
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	JMP     stored296
-
-narrow295:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip297
-	SUBQ         SI, DI
-	JEQ          empty298
-	SHRQ         $0x03, DI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty298:
-skip297:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip299
-	VPMOVZXWD (BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(BX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip299:
+final263:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -29770,45 +25423,82 @@ skip299:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around300
+	JNE       around266
 	VMOVDQU   Y0, (BX)
-	JMP       stored301
+	JMP       stored267
 
-around300:
+around266:
 	VMOVNTDQ Y0, (BX)
 
-stored301:
-stored296:
-	JMP stored293
+stored267:
+stored264:
+	ADDQ apart+80(FP), BX
+	INCQ R8
+	CMPQ R8, results+24(FP)
+	JLT  result253
+	JMP  over255
 
-empty287:
+special265:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow268
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	JMP     stored264
+
+narrow268:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip269
+	SUBQ         SI, DI
+	JEQ          empty270
+	SHRQ         $0x03, DI
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   DI, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty270:
+skip269:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip271
+	VPMOVZXWD (BX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	VPMOVZXWD 16(BX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip271:
+	JMP final263
+
+empty257:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed292
+	JNE     summed262
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around302
+	JNE     around272
 	VMOVDQU Y0, (BX)
-	JMP     stored303
+	JMP     stored273
 
-around302:
+around272:
 	VMOVNTDQ Y0, (BX)
 
-stored303:
-	JMP stored293
+stored273:
+	JMP stored264
 
-tooMany284:
+tooMany254:
 	MOVQ R8, results+24(FP)
 
-over285:
+over255:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip304
+	JEQ   skip274
 	ADDQ  $0x00000020, to+72(FP)
 
-skip304:
+skip274:
 	SUBQ $0x00000010, R10
 
-narrower282:
+narrower252:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -29823,22 +25513,22 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none305
+	JEQ   none275
 	SUBQ  positions+32(FP), AX
 
-none305:
+none275:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile306:
+tile276:
 	CMPQ R10, $0x00000020
-	JLT  narrower307
+	JLT  narrower277
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over310
+	JGE  over280
 
-result308:
+result278:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -29848,7 +25538,7 @@ result308:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty311
+	JGE     empty281
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -29864,9 +25554,9 @@ result308:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows314
+	JGE     rows284
 
-row313:
+row283:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -29903,13 +25593,13 @@ row313:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row313
+	JLT        row283
 
-rows314:
+rows284:
 	CMPQ R11, DI
-	JGE  rows316
+	JGE  rows286
 
-row315:
+row285:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -29943,9 +25633,9 @@ row315:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row315
+	JLT       row285
 
-rows316:
+rows286:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -29958,7 +25648,7 @@ rows316:
 	VMOVUPS      Y0, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none317
+	JEQ          none287
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -30007,10 +25697,10 @@ rows316:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none317:
-	JMP stored312
+none287:
+	JMP stored282
 
-empty311:
+empty281:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -30027,7 +25717,7 @@ empty311:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none318
+	JEQ       none288
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -30044,30 +25734,30 @@ empty311:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none318:
-stored312:
+none288:
+stored282:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result308
-	JMP  over310
+	JLT  result278
+	JMP  over280
 	MOVQ R8, results+24(FP)
 
-over310:
+over280:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile306
+	JMP  tile276
 
-narrower307:
+narrower277:
 	CMPQ R10, $0x00000010
-	JLT  narrower320
+	JLT  narrower290
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over323
+	JGE  over293
 
-result321:
+result291:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -30077,7 +25767,7 @@ result321:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty324
+	JGE     empty294
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -30089,9 +25779,9 @@ result321:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows327
+	JGE     rows297
 
-row326:
+row296:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -30114,13 +25804,13 @@ row326:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row326
+	JLT        row296
 
-rows327:
+rows297:
 	CMPQ R11, DI
-	JGE  rows329
+	JGE  rows299
 
-row328:
+row298:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -30140,9 +25830,9 @@ row328:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row328
+	JLT       row298
 
-rows329:
+rows299:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -30150,7 +25840,7 @@ rows329:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none330
+	JEQ          none300
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -30179,10 +25869,10 @@ rows329:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none330:
-	JMP stored325
+none300:
+	JMP stored295
 
-empty324:
+empty294:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -30192,7 +25882,7 @@ empty324:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none331
+	JEQ       none301
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -30205,21 +25895,21 @@ empty324:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none331:
-stored325:
+none301:
+stored295:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result321
-	JMP  over323
+	JLT  result291
+	JMP  over293
 	MOVQ R8, results+24(FP)
 
-over323:
+over293:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower320:
+narrower290:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -30448,35 +26138,72 @@ row21:
 rows22:
 summed7:
 summed23:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special26
+
+final24:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (AX)
-	VMOVUPS   X1, 16(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around27
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored28:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(AX)
-	VMOVUPS   X1, 48(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around29
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
+
+stored30:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
-	VMOVUPS   X0, 64(AX)
-	VMOVUPS   X1, 80(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	VMOVDQU   X0, 64(AX)
+	VMOVDQU   X1, 80(AX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ X0, 64(AX)
+	VMOVNTDQ X1, 80(AX)
+
+stored32:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
-	VMOVUPS   X0, 96(AX)
-	VMOVUPS   X1, 112(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around33
+	VMOVDQU   X0, 96(AX)
+	VMOVDQU   X1, 112(AX)
+	JMP       stored34
 
-stored24:
+around33:
+	VMOVNTDQ X0, 96(AX)
+	VMOVNTDQ X1, 112(AX)
+
+stored34:
+stored25:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special25:
+special26:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow26
+	JEQ     narrow35
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -30485,13 +26212,13 @@ special25:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored27
+	JMP     stored25
 
-narrow26:
+narrow35:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip28
+	JEQ          skip36
 	SUBQ         BX, SI
-	JEQ          empty29
+	JEQ          empty37
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -30505,10 +26232,10 @@ narrow26:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty29:
-skip28:
+empty37:
+skip36:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip30
+	JEQ       skip38
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -30526,61 +26253,8 @@ skip28:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip30:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored32:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
-
-stored34:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
-	VMOVDQU   X0, 64(AX)
-	VMOVDQU   X1, 80(AX)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ X0, 64(AX)
-	VMOVNTDQ X1, 80(AX)
-
-stored36:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
-	VMOVDQU   X0, 96(AX)
-	VMOVDQU   X1, 112(AX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ X0, 96(AX)
-	VMOVNTDQ X1, 112(AX)
-
-stored38:
-stored27:
-	JMP stored24
+skip38:
+	JMP final24
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -30600,7 +26274,7 @@ around39:
 	VMOVNTDQ Y0, 96(AX)
 
 stored40:
-	JMP stored24
+	JMP stored25
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -30783,38 +26457,57 @@ row62:
 rows63:
 summed48:
 summed64:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special66
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special67
+
+final65:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (AX)
-	VMOVUPS   X1, 16(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around68
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored69
+
+around68:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored69:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(AX)
-	VMOVUPS   X1, 48(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around70
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
+	JMP       stored71
 
-stored65:
+around70:
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
+
+stored71:
+stored66:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result44
 	JMP  over46
 
-special66:
+special67:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow67
+	JEQ     narrow72
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored68
+	JMP     stored66
 
-narrow67:
+narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip69
+	JEQ          skip73
 	SUBQ         BX, SI
-	JEQ          empty70
+	JEQ          empty74
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -30824,10 +26517,10 @@ narrow67:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty70:
-skip69:
+empty74:
+skip73:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip71
+	JEQ       skip75
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -30837,35 +26530,8 @@ skip69:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip71:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around72
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored73
-
-around72:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored73:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around74
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
-
-stored75:
-stored68:
-	JMP stored65
+skip75:
+	JMP final65
 
 empty49:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -30881,7 +26547,7 @@ around76:
 	VMOVNTDQ Y0, 32(AX)
 
 stored77:
-	JMP stored65
+	JMP stored66
 
 tooMany45:
 	MOVQ DI, results+24(FP)
@@ -31041,32 +26707,42 @@ row99:
 rows100:
 summed85:
 summed101:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special103
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special104
+
+final102:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (AX)
-	VMOVUPS   X1, 16(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around105
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored106
 
-stored102:
+around105:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored106:
+stored103:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result81
 	JMP  over83
 
-special103:
+special104:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow104
+	JEQ     narrow107
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored105
+	JMP     stored103
 
-narrow104:
+narrow107:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip106
+	JEQ          skip108
 	SUBQ         BX, SI
-	JEQ          empty107
+	JEQ          empty109
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -31074,31 +26750,17 @@ narrow104:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty107:
-skip106:
+empty109:
+skip108:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip108
+	JEQ       skip110
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip108:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around109
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored110
-
-around109:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored110:
-stored105:
-	JMP stored102
+skip110:
+	JMP final102
 
 empty86:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -31112,7 +26774,7 @@ around111:
 	VMOVNTDQ Y0, (AX)
 
 stored112:
-	JMP stored102
+	JMP stored103
 
 tooMany82:
 	MOVQ DI, results+24(FP)
@@ -31303,35 +26965,72 @@ row133:
 rows134:
 summed120:
 summed135:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special137
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special138
+
+final136:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (AX)
-	VMOVUPS   X1, 16(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around139
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored140
+
+around139:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored140:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(AX)
-	VMOVUPS   X1, 48(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around141
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
+	JMP       stored142
+
+around141:
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
+
+stored142:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
-	VMOVUPS   X0, 64(AX)
-	VMOVUPS   X1, 80(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around143
+	VMOVDQU   X0, 64(AX)
+	VMOVDQU   X1, 80(AX)
+	JMP       stored144
+
+around143:
+	VMOVNTDQ X0, 64(AX)
+	VMOVNTDQ X1, 80(AX)
+
+stored144:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
-	VMOVUPS   X0, 96(AX)
-	VMOVUPS   X1, 112(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around145
+	VMOVDQU   X0, 96(AX)
+	VMOVDQU   X1, 112(AX)
+	JMP       stored146
 
-stored136:
+around145:
+	VMOVNTDQ X0, 96(AX)
+	VMOVNTDQ X1, 112(AX)
+
+stored146:
+stored137:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result116
 	JMP  over118
 
-special137:
+special138:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow138
+	JEQ     narrow147
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -31340,13 +27039,13 @@ special137:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored139
+	JMP     stored137
 
-narrow138:
+narrow147:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip140
+	JEQ          skip148
 	SUBQ         BX, SI
-	JEQ          empty141
+	JEQ          empty149
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -31360,10 +27059,10 @@ narrow138:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty141:
-skip140:
+empty149:
+skip148:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip142
+	JEQ       skip150
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -31381,61 +27080,8 @@ skip140:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip142:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored144
-
-around143:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored144:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around145
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored146
-
-around145:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
-
-stored146:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around147
-	VMOVDQU   X0, 64(AX)
-	VMOVDQU   X1, 80(AX)
-	JMP       stored148
-
-around147:
-	VMOVNTDQ X0, 64(AX)
-	VMOVNTDQ X1, 80(AX)
-
-stored148:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
-	VMOVDQU   X0, 96(AX)
-	VMOVDQU   X1, 112(AX)
-	JMP       stored150
-
-around149:
-	VMOVNTDQ X0, 96(AX)
-	VMOVNTDQ X1, 112(AX)
-
-stored150:
-stored139:
-	JMP stored136
+skip150:
+	JMP final136
 
 empty121:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -31455,7 +27101,7 @@ around151:
 	VMOVNTDQ Y0, 96(AX)
 
 stored152:
-	JMP stored136
+	JMP stored137
 
 tooMany117:
 	MOVQ DI, results+24(FP)
@@ -31599,38 +27245,57 @@ row173:
 rows174:
 summed160:
 summed175:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special177
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special178
+
+final176:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (AX)
-	VMOVUPS   X1, 16(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around179
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored180
+
+around179:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored180:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(AX)
-	VMOVUPS   X1, 48(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around181
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
+	JMP       stored182
 
-stored176:
+around181:
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
+
+stored182:
+stored177:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result156
 	JMP  over158
 
-special177:
+special178:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow178
+	JEQ     narrow183
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored179
+	JMP     stored177
 
-narrow178:
+narrow183:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip180
+	JEQ          skip184
 	SUBQ         BX, SI
-	JEQ          empty181
+	JEQ          empty185
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -31640,10 +27305,10 @@ narrow178:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty181:
-skip180:
+empty185:
+skip184:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip182
+	JEQ       skip186
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -31653,35 +27318,8 @@ skip180:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip182:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around183
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored184
-
-around183:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored184:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around185
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored186
-
-around185:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
-
-stored186:
-stored179:
-	JMP stored176
+skip186:
+	JMP final176
 
 empty161:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -31697,7 +27335,7 @@ around187:
 	VMOVNTDQ Y0, 32(AX)
 
 stored188:
-	JMP stored176
+	JMP stored177
 
 tooMany157:
 	MOVQ DI, results+24(FP)
@@ -31824,32 +27462,42 @@ row209:
 rows210:
 summed196:
 summed211:
-	CMPQ      mode+80(FP), $0x00000000
-	JNE       special213
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special214
+
+final212:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (AX)
-	VMOVUPS   X1, 16(AX)
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around215
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored216
 
-stored212:
+around215:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored216:
+stored213:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result192
 	JMP  over194
 
-special213:
+special214:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow214
+	JEQ     narrow217
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored215
+	JMP     stored213
 
-narrow214:
+narrow217:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip216
+	JEQ          skip218
 	SUBQ         BX, SI
-	JEQ          empty217
+	JEQ          empty219
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -31857,31 +27505,17 @@ narrow214:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty217:
-skip216:
+empty219:
+skip218:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip218
+	JEQ       skip220
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip218:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around219
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored220
-
-around219:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored220:
-stored215:
-	JMP stored212
+skip220:
+	JMP final212
 
 empty197:
 	TESTQ   $0x00000009, mode+80(FP)
@@ -31895,7 +27529,7 @@ around221:
 	VMOVNTDQ Y0, (AX)
 
 stored222:
-	JMP stored212
+	JMP stored213
 
 tooMany193:
 	MOVQ DI, results+24(FP)
@@ -31933,7 +27567,7 @@ none224:
 	MOVQ columns+88(FP), R10
 
 tile225:
-	CMPQ R10, $0x00000040
+	CMPQ R10, $0x00000020
 	JLT  narrower226
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
@@ -31959,10 +27593,6 @@ few230:
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
 	JGE     empty231
 	MOVQ    columns+88(FP), R11
@@ -31984,41 +27614,24 @@ row232:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
-	VCVTPH2PS    (R9)(R14*1), Y9
-	VPCMPEQD     (R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VPBROADCASTD (AX)(R13*1), Y4
+	VCVTPH2PS    (R9)(R14*1), Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
 	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    16(R9)(R14*1), Y9
-	VPCMPEQD     32(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y9
-	VPCMPEQD     64(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y9
-	VPCMPEQD     96(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VCVTPH2PS    64(R9)(R14*1), Y9
-	VPCMPEQD     128(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	PREFETCHT0   64(R9)(R15*1)
-	VCVTPH2PS    80(R9)(R14*1), Y9
-	VPCMPEQD     160(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VCVTPH2PS    96(R9)(R14*1), Y9
-	VPCMPEQD     192(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	VCVTPH2PS    112(R9)(R14*1), Y9
-	VPCMPEQD     224(R12), Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VCVTPH2PS    16(R9)(R14*1), Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    32(R9)(R14*1), Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    48(R9)(R14*1), Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row232
@@ -32033,348 +27646,80 @@ row234:
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
-	VCVTPH2PS    (R9)(R14*1), Y9
-	VPCMPEQD     (R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y9
-	VPCMPEQD     32(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y9
-	VPCMPEQD     64(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y9
-	VPCMPEQD     96(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VCVTPH2PS    64(R9)(R14*1), Y9
-	VPCMPEQD     128(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	VCVTPH2PS    80(R9)(R14*1), Y9
-	VPCMPEQD     160(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VCVTPH2PS    96(R9)(R14*1), Y9
-	VPCMPEQD     192(R12), Y8, Y10
-	VANDPS       Y9, Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	VCVTPH2PS    112(R9)(R14*1), Y9
-	VPCMPEQD     224(R12), Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VPBROADCASTD (AX)(R13*1), Y4
+	VCVTPH2PS    (R9)(R14*1), Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	VCVTPH2PS    16(R9)(R14*1), Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    32(R9)(R14*1), Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    48(R9)(R14*1), Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
 	JLT          row234
 
 rows235:
 summed236:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special238
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special239
+
+final237:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (BX)
-	VMOVUPS   X1, 16(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around240
+	VMOVDQU   X0, (BX)
+	VMOVDQU   X1, 16(BX)
+	JMP       stored241
+
+around240:
+	VMOVNTDQ X0, (BX)
+	VMOVNTDQ X1, 16(BX)
+
+stored241:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(BX)
-	VMOVUPS   X1, 48(BX)
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	VMOVUPS   X0, 64(BX)
-	VMOVUPS   X1, 80(BX)
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
-	VMOVUPS   X0, 96(BX)
-	VMOVUPS   X1, 112(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around242
+	VMOVDQU   X0, 32(BX)
+	VMOVDQU   X1, 48(BX)
+	JMP       stored243
 
-stored237:
+around242:
+	VMOVNTDQ X0, 32(BX)
+	VMOVNTDQ X1, 48(BX)
+
+stored243:
+stored238:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
 	JLT  result227
 	JMP  over229
 
-special238:
+special239:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow239
+	JEQ     narrow244
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	VMOVUPS Y4, 128(BX)
-	VMOVUPS Y5, 160(BX)
-	VMOVUPS Y6, 192(BX)
-	VMOVUPS Y7, 224(BX)
-	JMP     stored240
+	JMP     stored238
 
-narrow239:
+narrow244:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip241
+	JEQ          skip245
 	SUBQ         SI, DI
-	JEQ          empty242
-	SHRQ         $0x03, DI
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   DI, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty242:
-skip241:
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip243
-	VCVTPH2PS (BX), Y8
-	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(BX), Y8
-	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(BX), Y8
-	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(BX), Y8
-	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(BX), Y8
-	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(BX), Y8
-	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(BX), Y8
-	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(BX), Y8
-	VADDPS    Y7, Y8, Y7
-
-skip243:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around244
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored245
-
-around244:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored245:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around246
-	VMOVDQU   X0, 32(BX)
-	VMOVDQU   X1, 48(BX)
-	JMP       stored247
-
-around246:
-	VMOVNTDQ X0, 32(BX)
-	VMOVNTDQ X1, 48(BX)
-
-stored247:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around248
-	VMOVDQU   X0, 64(BX)
-	VMOVDQU   X1, 80(BX)
-	JMP       stored249
-
-around248:
-	VMOVNTDQ X0, 64(BX)
-	VMOVNTDQ X1, 80(BX)
-
-stored249:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around250
-	VMOVDQU   X0, 96(BX)
-	VMOVDQU   X1, 112(BX)
-	JMP       stored251
-
-around250:
-	VMOVNTDQ X0, 96(BX)
-	VMOVNTDQ X1, 112(BX)
-
-stored251:
-stored240:
-	JMP stored237
-
-empty231:
-	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed236
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around252
-	VMOVDQU Y0, (BX)
-	VMOVDQU Y0, 32(BX)
-	VMOVDQU Y0, 64(BX)
-	VMOVDQU Y0, 96(BX)
-	JMP     stored253
-
-around252:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y0, 32(BX)
-	VMOVNTDQ Y0, 64(BX)
-	VMOVNTDQ Y0, 96(BX)
-
-stored253:
-	JMP stored237
-
-tooMany228:
-	MOVQ R8, results+24(FP)
-
-over229:
-	ADDQ  $0x00000080, R9
-	ADDQ  $0x00000080, to+72(FP)
-	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip254
-	ADDQ  $0x00000080, to+72(FP)
-
-skip254:
-	SUBQ $0x00000040, R10
-	JMP  tile225
-
-narrower226:
-	CMPQ R10, $0x00000020
-	JLT  narrower256
-	MOVQ to+72(FP), BX
-	XORQ R8, R8
-	CMPQ R8, results+24(FP)
-	JGE  over259
-
-result257:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few260
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-
-few260:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    SI, DI
-	JGE     empty261
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows263
-
-row262:
-	MOVQ         128(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
-	VCVTPH2PS    (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	PREFETCHT0   (R9)(R15*1)
-	VCVTPH2PS    16(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row262
-
-rows263:
-	CMPQ R13, DI
-	JGE  rows265
-
-row264:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
-	VCVTPH2PS    (R9)(R14*1), Y5
-	VPCMPEQD     (R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y0, Y0
-	VCVTPH2PS    16(R9)(R14*1), Y5
-	VPCMPEQD     32(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VCVTPH2PS    32(R9)(R14*1), Y5
-	VPCMPEQD     64(R12), Y4, Y6
-	VANDPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTPH2PS    48(R9)(R14*1), Y5
-	VPCMPEQD     96(R12), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row264
-
-rows265:
-summed266:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special268
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (BX)
-	VMOVUPS   X1, 16(BX)
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	VMOVUPS   X0, 32(BX)
-	VMOVUPS   X1, 48(BX)
-
-stored267:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result257
-	JMP  over259
-
-special268:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow269
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	JMP     stored270
-
-narrow269:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip271
-	SUBQ         SI, DI
-	JEQ          empty272
+	JEQ          empty246
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -32384,10 +27729,10 @@ narrow269:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty272:
-skip271:
+empty246:
+skip245:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip273
+	JEQ       skip247
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -32397,92 +27742,66 @@ skip271:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip273:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around274
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored275
+skip247:
+	JMP final237
 
-around274:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored275:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around276
-	VMOVDQU   X0, 32(BX)
-	VMOVDQU   X1, 48(BX)
-	JMP       stored277
-
-around276:
-	VMOVNTDQ X0, 32(BX)
-	VMOVNTDQ X1, 48(BX)
-
-stored277:
-stored270:
-	JMP stored267
-
-empty261:
+empty231:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed266
+	JNE     summed236
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around278
+	JNE     around248
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored279
+	JMP     stored249
 
-around278:
+around248:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored279:
-	JMP stored267
+stored249:
+	JMP stored238
 
-tooMany258:
+tooMany228:
 	MOVQ R8, results+24(FP)
 
-over259:
+over229:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip280
+	JEQ   skip250
 	ADDQ  $0x00000040, to+72(FP)
 
-skip280:
+skip250:
 	SUBQ $0x00000020, R10
+	JMP  tile225
 
-narrower256:
+narrower226:
 	CMPQ R10, $0x00000010
-	JLT  narrower282
+	JLT  narrower252
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over285
+	JGE  over255
 
-result283:
+result253:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few286
+	JLE   few256
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany284
+	JEQ   tooMany254
 
-few286:
+few256:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty287
+	JGE     empty257
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -32492,9 +27811,9 @@ few286:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows289
+	JGE     rows259
 
-row288:
+row258:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -32514,13 +27833,13 @@ row288:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row288
+	JLT          row258
 
-rows289:
+rows259:
 	CMPQ R13, DI
-	JGE  rows291
+	JGE  rows261
 
-row290:
+row260:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -32537,36 +27856,46 @@ row290:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row290
+	JLT          row260
 
-rows291:
-summed292:
-	CMPQ      mode+96(FP), $0x00000000
-	JNE       special294
+rows261:
+summed262:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special265
+
+final263:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (BX)
-	VMOVUPS   X1, 16(BX)
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around266
+	VMOVDQU   X0, (BX)
+	VMOVDQU   X1, 16(BX)
+	JMP       stored267
 
-stored293:
+around266:
+	VMOVNTDQ X0, (BX)
+	VMOVNTDQ X1, 16(BX)
+
+stored267:
+stored264:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result283
-	JMP  over285
+	JLT  result253
+	JMP  over255
 
-special294:
+special265:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow295
+	JEQ     narrow268
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored296
+	JMP     stored264
 
-narrow295:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip297
+	JEQ          skip269
 	SUBQ         SI, DI
-	JEQ          empty298
+	JEQ          empty270
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -32574,60 +27903,46 @@ narrow295:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty298:
-skip297:
+empty270:
+skip269:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip299
+	JEQ       skip271
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip299:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around300
-	VMOVDQU   X0, (BX)
-	VMOVDQU   X1, 16(BX)
-	JMP       stored301
+skip271:
+	JMP final263
 
-around300:
-	VMOVNTDQ X0, (BX)
-	VMOVNTDQ X1, 16(BX)
-
-stored301:
-stored296:
-	JMP stored293
-
-empty287:
+empty257:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed292
+	JNE     summed262
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around302
+	JNE     around272
 	VMOVDQU Y0, (BX)
-	JMP     stored303
+	JMP     stored273
 
-around302:
+around272:
 	VMOVNTDQ Y0, (BX)
 
-stored303:
-	JMP stored293
+stored273:
+	JMP stored264
 
-tooMany284:
+tooMany254:
 	MOVQ R8, results+24(FP)
 
-over285:
+over255:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip304
+	JEQ   skip274
 	ADDQ  $0x00000020, to+72(FP)
 
-skip304:
+skip274:
 	SUBQ $0x00000010, R10
 
-narrower282:
+narrower252:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -32642,22 +27957,22 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none305
+	JEQ   none275
 	SUBQ  positions+32(FP), AX
 
-none305:
+none275:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile306:
+tile276:
 	CMPQ R10, $0x00000020
-	JLT  narrower307
+	JLT  narrower277
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over310
+	JGE  over280
 
-result308:
+result278:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -32667,7 +27982,7 @@ result308:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty311
+	JGE     empty281
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -32683,9 +27998,9 @@ result308:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows314
+	JGE     rows284
 
-row313:
+row283:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -32718,13 +28033,13 @@ row313:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row313
+	JLT        row283
 
-rows314:
+rows284:
 	CMPQ R11, DI
-	JGE  rows316
+	JGE  rows286
 
-row315:
+row285:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -32754,9 +28069,9 @@ row315:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row315
+	JLT       row285
 
-rows316:
+rows286:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -32767,7 +28082,7 @@ rows316:
 	VMOVUPS      X1, 48(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none317
+	JEQ          none287
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -32816,10 +28131,10 @@ rows316:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none317:
-	JMP stored312
+none287:
+	JMP stored282
 
-empty311:
+empty281:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -32834,7 +28149,7 @@ empty311:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none318
+	JEQ       none288
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -32851,30 +28166,30 @@ empty311:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none318:
-stored312:
+none288:
+stored282:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result308
-	JMP  over310
+	JLT  result278
+	JMP  over280
 	MOVQ R8, results+24(FP)
 
-over310:
+over280:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile306
+	JMP  tile276
 
-narrower307:
+narrower277:
 	CMPQ R10, $0x00000010
-	JLT  narrower320
+	JLT  narrower290
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over323
+	JGE  over293
 
-result321:
+result291:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -32884,7 +28199,7 @@ result321:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty324
+	JGE     empty294
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -32896,9 +28211,9 @@ result321:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows327
+	JGE     rows297
 
-row326:
+row296:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -32919,13 +28234,13 @@ row326:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row326
+	JLT        row296
 
-rows327:
+rows297:
 	CMPQ R11, DI
-	JGE  rows329
+	JGE  rows299
 
-row328:
+row298:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -32943,16 +28258,16 @@ row328:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row328
+	JLT       row298
 
-rows329:
+rows299:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none330
+	JEQ          none300
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -32981,10 +28296,10 @@ rows329:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none330:
-	JMP stored325
+none300:
+	JMP stored295
 
-empty324:
+empty294:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -32993,7 +28308,7 @@ empty324:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none331
+	JEQ       none301
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -33006,21 +28321,21 @@ empty324:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none331:
-stored325:
+none301:
+stored295:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result321
-	JMP  over323
+	JLT  result291
+	JMP  over293
 	MOVQ R8, results+24(FP)
 
-over323:
+over293:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower320:
+narrower290:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER

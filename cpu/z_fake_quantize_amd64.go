@@ -5,30 +5,30 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var fakeQuantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 1, 64, true, true, false, fakeQuantizeAVX512F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, fakeQuantizeAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, 64, true, true, false, fakeQuantizeAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 64, true, true, false, fakeQuantizeAVX512BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeAVX512F32F32F8E4M3},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeAVX512F64F64F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeAVX512F16F16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E4M3, 1, 0, false, false, false, fakeQuantizeAVX512BF16BF16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeAVX512F32F32F8E5M2},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeAVX512F64F64F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeAVX512F16F16F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E5M2, 1, 0, false, false, false, fakeQuantizeAVX512BF16BF16F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 16, 64, true, false, false, fakeQuantizeAVX2F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, fakeQuantizeAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, 64, true, false, false, fakeQuantizeAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 16, 64, true, false, false, fakeQuantizeAVX2BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeAVX2F32F32F8E4M3},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E4M3, 8, 0, false, false, false, fakeQuantizeAVX2F64F64F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeAVX2F16F16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E4M3, 16, 0, false, false, false, fakeQuantizeAVX2BF16BF16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeAVX2F32F32F8E5M2},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E5M2, 8, 0, false, false, false, fakeQuantizeAVX2F64F64F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeAVX2F16F16F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E5M2, 16, 0, false, false, false, fakeQuantizeAVX2BF16BF16F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 1, 64, true, true, false, fakeQuantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, fakeQuantizeAVX512F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 1, 64, true, true, false, fakeQuantizeAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 1, 64, true, true, false, fakeQuantizeAVX512BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeAVX512F32F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeAVX512F32F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeAVX512F64F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeAVX512F64F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeAVX512F16F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeAVX512F16F16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeAVX512BF16BF16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeAVX512BF16BF16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, true, false, false, fakeQuantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, fakeQuantizeAVX2F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, true, false, false, fakeQuantizeAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, true, false, false, fakeQuantizeAVX2BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeAVX2F32F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeAVX2F32F32F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E4M3, 0, 8, 0, false, false, false, fakeQuantizeAVX2F64F64F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.F8E5M2, 0, 8, 0, false, false, false, fakeQuantizeAVX2F64F64F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeAVX2F16F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeAVX2F16F16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeAVX2BF16BF16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeAVX2BF16BF16F8},
 }
 
 // fakeQuantizeAVX512F32F32 is, for i from 0 to n-1:
@@ -59,61 +59,33 @@ func fakeQuantizeAVX512F16F16(n int, f *frame)
 //go:noescape
 func fakeQuantizeAVX512BF16BF16(n int, f *frame)
 
-// fakeQuantizeAVX512F32F32F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX512F32F32F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512F32F32F8E4M3(n int, f *frame)
+func fakeQuantizeAVX512F32F32F8(n int, f *frame)
 
-// fakeQuantizeAVX512F64F64F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX512F64F64F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512F64F64F8E4M3(n int, f *frame)
+func fakeQuantizeAVX512F64F64F8(n int, f *frame)
 
-// fakeQuantizeAVX512F16F16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX512F16F16F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512F16F16F8E4M3(n int, f *frame)
+func fakeQuantizeAVX512F16F16F8(n int, f *frame)
 
-// fakeQuantizeAVX512BF16BF16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX512BF16BF16F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX512BF16BF16F8E4M3(n int, f *frame)
-
-// fakeQuantizeAVX512F32F32F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512F32F32F8E5M2(n int, f *frame)
-
-// fakeQuantizeAVX512F64F64F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX512F64F64F8E5M2(n int, f *frame)
-
-// fakeQuantizeAVX512F16F16F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX512F16F16F8E5M2(n int, f *frame)
-
-// fakeQuantizeAVX512BF16BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX512BF16BF16F8E5M2(n int, f *frame)
+func fakeQuantizeAVX512BF16BF16F8(n int, f *frame)
 
 // fakeQuantizeAVX2F32F32 is, for i from 0 to n-1:
 //
@@ -143,58 +115,30 @@ func fakeQuantizeAVX2F16F16(n int, f *frame)
 //go:noescape
 func fakeQuantizeAVX2BF16BF16(n int, f *frame)
 
-// fakeQuantizeAVX2F32F32F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX2F32F32F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2F32F32F8E4M3(n int, f *frame)
+func fakeQuantizeAVX2F32F32F8(n int, f *frame)
 
-// fakeQuantizeAVX2F64F64F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX2F64F64F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2F64F64F8E4M3(n int, f *frame)
+func fakeQuantizeAVX2F64F64F8(n int, f *frame)
 
-// fakeQuantizeAVX2F16F16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX2F16F16F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2F16F16F8E4M3(n int, f *frame)
+func fakeQuantizeAVX2F16F16F8(n int, f *frame)
 
-// fakeQuantizeAVX2BF16BF16F8E4M3 is, for i from 0 to n-1:
+// fakeQuantizeAVX2BF16BF16F8 is, for i from 0 to n-1:
 //
-//	y[i] = f8e4m3(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX2BF16BF16F8E4M3(n int, f *frame)
-
-// fakeQuantizeAVX2F32F32F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
+//	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2F32F32F8E5M2(n int, f *frame)
-
-// fakeQuantizeAVX2F64F64F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX2F64F64F8E5M2(n int, f *frame)
-
-// fakeQuantizeAVX2F16F16F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX2F16F16F8E5M2(n int, f *frame)
-
-// fakeQuantizeAVX2BF16BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	y[i] = f8e5m2(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
-//
-//go:noescape
-func fakeQuantizeAVX2BF16BF16F8E5M2(n int, f *frame)
+func fakeQuantizeAVX2BF16BF16F8(n int, f *frame)

@@ -23,104 +23,50 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VMOVUPS.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z4
-
-divided10:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VSUBPS        Z3, Z4, Z3
-	VMULPS        Z2, Z3, Z2
-	VMOVUPS       Z2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z7
-	VBROADCASTSS 1024(R10), Z2
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z2
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near16:
+near11:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -158,70 +104,70 @@ near16:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z7, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored18:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near23:
+near18:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal19
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided25
+	JMP     divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -235,7 +181,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -265,65 +211,66 @@ divided25:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored27:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -336,9 +283,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -346,9 +293,18 @@ divided33:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -379,25 +335,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -408,7 +364,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -418,22 +374,24 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
+near34:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -471,70 +429,70 @@ near38:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored40:
+stored36:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal42
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided47
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -548,7 +506,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -578,56 +536,56 @@ divided47:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored49:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal54
+	JNE       reciprocal50
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided55
+	JMP       divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -641,9 +599,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -696,109 +654,55 @@ TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z2, Z4, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z4
-
-divided10:
-	VCMPPD        $0x07, Z4, Z4, K2
-	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
-	VADDPD        Z3, Z4, Z4
-	VMINPD        Z1, Z4, Z4
-	VMAXPD        Z0, Z4, Z4
-	VSUBPD        Z3, Z4, Z3
-	VMULPD        Z2, Z3, Z2
-	VMOVUPD       Z2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*8), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near15:
+near10:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal11
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided17
+	JMP     divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -812,7 +716,7 @@ reciprocal16:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -842,65 +746,66 @@ divided17:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around18
+	JNE           around13
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored19
+	JMP           stored14
 
-around18:
+around13:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored19:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
+	SUBQ $0x00000020, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done16
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near17
+	PREFETCHT1 (DX)(R9*1)
 
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near17:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
+strand18:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z4
 
-divided25:
+divided20:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -913,9 +818,9 @@ divided25:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand18
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -923,9 +828,18 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some20
+	JMP           some15
 
-done21:
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -956,47 +870,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -1010,7 +924,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1040,56 +954,56 @@ divided33:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around30
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored35
+	JMP           stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1103,9 +1017,9 @@ divided41:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some36
+	JMP           some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1150,103 +1064,48 @@ TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z4
-
-divided10:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VSUBPS        Z3, Z4, Z3
-	VMULPS        Z2, Z3, Z2
-	VCVTPS2PH     $0x00, Z2, Y2
-	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z7
-	VBROADCASTSS 1024(R10), Z2
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z2
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -1288,68 +1147,68 @@ near16:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1363,7 +1222,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1397,65 +1256,66 @@ divided25:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1469,9 +1329,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1479,9 +1339,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1512,25 +1381,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1541,7 +1410,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1551,20 +1420,22 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -1606,68 +1477,68 @@ near38:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1681,7 +1552,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1715,56 +1586,56 @@ divided47:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -1779,9 +1650,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1806,12 +1677,12 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_10000<>+0(SB), Z0
-	VMOVDQU64    all32_7fff<>+0(SB), Z1
-	VMOVDQU64    all32_8000<>+0(SB), Z2
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z4
-	VMOVDQU64    odd16split<>+0(SB), Z5
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64    all32_10000<>+0(SB), Z1
+	VMOVDQU64    all32_7fff<>+0(SB), Z2
+	VMOVDQU64    all32_8000<>+0(SB), Z3
+	VMOVDQU64    odd16split<>+0(SB), Z4
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z5
 	VMOVDQU64    odd16<>+0(SB), Z6
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
@@ -1823,116 +1694,54 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
-	VPMOVZXWD.Z  (DX), K1, Z10
-	VPSLLD       $0x10, Z10, Z10
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z8, Z10, Z10
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z8, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided10:
-	VCMPPS        $0x07, Z10, Z10, K2
-	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
-	VADDPS        Z9, Z10, Z10
-	VMINPS        Z7, Z10, Z10
-	VMAXPS        Z6, Z10, Z10
-	VSUBPS        Z9, Z10, Z9
-	VMULPS        Z8, Z9, Z8
-	VPTESTMD      Z0, Z8, K2
-	VPADDD        Z1, Z8, Z9
-	VPADDD        Z2, Z8, K2, Z9
-	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z3, K2, Z9
-	VPSRLD        $0x10, Z9, Z8
-	VPMOVDW       Z8, Y8
-	VMOVDQU16     Y8, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z13
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z8
-	VBROADCASTSS 2560(R10), Z9
-	VBROADCASTSS 3072(R10), Z10
-	VBROADCASTSS 3584(R10), Z11
-	VPBROADCASTD 4096(R10), Z12
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z13
+	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 2048(R11), Z8
+	VBROADCASTSS 2560(R11), Z9
+	VBROADCASTSS 3072(R11), Z10
+	VBROADCASTSS 3584(R11), Z11
+	VPBROADCASTD 4096(R11), Z12
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z12
-	VPANDD        Z4, Z14, Z14
+	VPANDD        Z0, Z14, Z14
 	VMOVDQU32     64(DX), Z16
 	VPSLLD        $0x10, Z16, Z15
-	VPANDD        Z4, Z16, Z16
+	VPANDD        Z0, Z16, Z16
 	VMINPS        Z12, Z9, Z12
 	VMAXPS        Z12, Z8, Z12
 	VMULPS        Z11, Z12, Z17
@@ -1965,83 +1774,83 @@ near16:
 	VFMADD231PS   Z13, Z14, Z12
 	VXORPS        Z14, Z14, Z14
 	VFMADD231PS   Z13, Z17, Z14
-	VPTESTMD      Z0, Z15, K1
-	VPADDD        Z1, Z15, Z17
-	VPADDD        Z2, Z15, K1, Z17
-	VPTESTMD      Z0, Z16, K1
-	VPADDD        Z1, Z16, Z15
-	VPADDD        Z2, Z16, K1, Z15
-	VPTESTMD      Z0, Z12, K1
-	VPADDD        Z1, Z12, Z16
-	VPADDD        Z2, Z12, K1, Z16
-	VPTESTMD      Z0, Z14, K1
-	VPADDD        Z1, Z14, Z12
-	VPADDD        Z2, Z14, K1, Z12
+	VPTESTMD      Z1, Z15, K1
+	VPADDD        Z2, Z15, Z17
+	VPADDD        Z3, Z15, K1, Z17
+	VPTESTMD      Z1, Z16, K1
+	VPADDD        Z2, Z16, Z15
+	VPADDD        Z3, Z16, K1, Z15
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z16
+	VPADDD        Z3, Z12, K1, Z16
+	VPTESTMD      Z1, Z14, K1
+	VPADDD        Z2, Z14, Z12
+	VPADDD        Z3, Z14, K1, Z12
 	VMOVDQA64     Z17, Z14
-	VPERMT2W      Z15, Z5, Z14
+	VPERMT2W      Z15, Z4, Z14
 	VMOVDQA64     Z16, Z15
-	VPERMT2W      Z12, Z5, Z15
+	VPERMT2W      Z12, Z4, Z15
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 1024(R11), Z9
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z4, Z11, Z11
+	VPANDD    Z0, Z11, Z11
 	VMOVDQU32 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z4, Z13, Z13
+	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2055,7 +1864,7 @@ reciprocal24:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2084,87 +1893,88 @@ divided25:
 	VMULPS        Z8, Z11, Z11
 	VMULPS        Z8, Z12, Z12
 	VMULPS        Z8, Z13, Z13
-	VPTESTMD      Z0, Z10, K1
-	VPADDD        Z1, Z10, Z14
-	VPADDD        Z2, Z10, K1, Z14
-	VPTESTMD      Z0, Z11, K1
-	VPADDD        Z1, Z11, Z15
-	VPADDD        Z2, Z11, K1, Z15
-	VPTESTMD      Z0, Z12, K1
-	VPADDD        Z1, Z12, Z16
-	VPADDD        Z2, Z12, K1, Z16
-	VPTESTMD      Z0, Z13, K1
-	VPADDD        Z1, Z13, Z17
-	VPADDD        Z2, Z13, K1, Z17
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z14
+	VPADDD        Z3, Z10, K1, Z14
+	VPTESTMD      Z1, Z11, K1
+	VPADDD        Z2, Z11, Z15
+	VPADDD        Z3, Z11, K1, Z15
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z16
+	VPADDD        Z3, Z12, K1, Z16
+	VPTESTMD      Z1, Z13, K1
+	VPADDD        Z2, Z13, Z17
+	VPADDD        Z3, Z13, K1, Z17
 	VCMPPS        $0x03, Z10, Z10, K1
 	VCMPPS        $0x03, Z11, Z11, K2
 	VCMPPS        $0x03, Z12, Z12, K3
 	VCMPPS        $0x03, Z13, Z13, K4
-	VMOVDQU32     Z3, K1, Z14
-	VMOVDQU32     Z3, K2, Z15
-	VMOVDQU32     Z3, K3, Z16
-	VMOVDQU32     Z3, K4, Z17
+	VMOVDQU32     Z5, K1, Z14
+	VMOVDQU32     Z5, K2, Z15
+	VMOVDQU32     Z5, K3, Z16
+	VMOVDQU32     Z5, K4, Z17
 	VMOVDQA64     Z14, Z10
-	VPERMT2W      Z15, Z5, Z10
+	VPERMT2W      Z15, Z4, Z10
 	VMOVDQA64     Z16, Z11
-	VPERMT2W      Z17, Z5, Z11
+	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z8
-	VBROADCASTSS 1024(R9), Z9
+strand26:
+	VBROADCASTSS (R10), Z8
+	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -2172,11 +1982,11 @@ divided33:
 	VMAXPS        Z6, Z10, Z10
 	VSUBPS        Z9, Z10, Z9
 	VMULPS        Z8, Z9, Z8
-	VPTESTMD      Z0, Z8, K2
-	VPADDD        Z1, Z8, Z9
-	VPADDD        Z2, Z8, K2, Z9
+	VPTESTMD      Z1, Z8, K2
+	VPADDD        Z2, Z8, Z9
+	VPADDD        Z3, Z8, K2, Z9
 	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z3, K2, Z9
+	VMOVDQU32     Z5, K2, Z9
 	VPSRLD        $0x10, Z9, Z8
 	VPMOVDW       Z8, Y8
 	VMOVDQU16     Y8, K1, (BX)
@@ -2184,9 +1994,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2194,9 +2004,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2212,8 +2031,8 @@ steps3:
 	RET
 
 one1:
+	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS (DI), Z9
@@ -2227,25 +2046,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -2256,30 +2075,32 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
-	VDIVPS       Z4, Z18, Z17
-	VFNMADD231PS Z4, Z17, Z18
-	VDIVPS       Z4, Z18, Z18
+	VDIVPS       Z0, Z18, Z17
+	VFNMADD231PS Z0, Z17, Z18
+	VDIVPS       Z0, Z18, Z18
 	VSUBPS       Z9, Z13, Z15
-	VMULPS       Z4, Z15, Z15
+	VMULPS       Z0, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
-	VMULPS       Z4, Z16, Z16
+	VMULPS       Z0, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
-	VPSLLD       $0x10, Z19, Z19
+	VPSLLD       $0x18, Z19, Z19
+	VPSRLD       $0x08, Z19, Z20
+	VPORD        Z20, Z19, Z19
 	VPSRLD       $0x10, Z19, Z20
 	VPORD        Z20, Z19, Z19
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -2313,75 +2134,75 @@ near38:
 	VRNDSCALEPS.Z $0x08, Z20, K3, Z20
 	VRNDSCALEPS.Z $0x08, Z21, K4, Z23
 	VXORPS        Z21, Z21, Z21
-	VFMADD231PS   Z4, Z22, Z21
+	VFMADD231PS   Z0, Z22, Z21
 	VXORPS        Z22, Z22, Z22
-	VFMADD231PS   Z5, Z19, Z22
+	VFMADD231PS   Z4, Z19, Z22
 	VXORPS        Z19, Z19, Z19
 	VFMADD231PS   Z7, Z20, Z19
 	VXORPS        Z20, Z20, Z20
 	VFMADD231PS   Z8, Z23, Z20
-	VPTESTMD      Z0, Z21, K1
-	VPADDD        Z1, Z21, Z23
-	VPADDD        Z2, Z21, K1, Z23
-	VPTESTMD      Z0, Z22, K1
-	VPADDD        Z1, Z22, Z21
-	VPADDD        Z2, Z22, K1, Z21
-	VPTESTMD      Z0, Z19, K1
-	VPADDD        Z1, Z19, Z22
-	VPADDD        Z2, Z19, K1, Z22
-	VPTESTMD      Z0, Z20, K1
-	VPADDD        Z1, Z20, Z19
-	VPADDD        Z2, Z20, K1, Z19
+	VPTESTMD      Z1, Z21, K1
+	VPADDD        Z2, Z21, Z23
+	VPADDD        Z3, Z21, K1, Z23
+	VPTESTMD      Z1, Z22, K1
+	VPADDD        Z2, Z22, Z21
+	VPADDD        Z3, Z22, K1, Z21
+	VPTESTMD      Z1, Z19, K1
+	VPADDD        Z2, Z19, Z22
+	VPADDD        Z3, Z19, K1, Z22
+	VPTESTMD      Z1, Z20, K1
+	VPADDD        Z2, Z20, Z19
+	VPADDD        Z3, Z20, K1, Z19
 	VMOVDQA64     Z23, Z20
 	VPERMT2W      Z21, Z6, Z20
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z4
-	VMOVUPS 64(SI), Z5
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded45:
+loaded41:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2391,19 +2212,19 @@ loaded45:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z4, Z15, Z15
-	VDIVPS    Z5, Z16, Z16
+	JNE       reciprocal42
+	VDIVPS    Z0, Z15, Z15
+	VDIVPS    Z4, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z4, Z19, Z19
+	VDIVPS  Z0, Z19, Z19
 	VMULPS  Z19, Z15, Z15
 	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z5, Z19, Z19
+	VDIVPS  Z4, Z19, Z19
 	VMULPS  Z19, Z16, Z16
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z7, Z19, Z19
@@ -2412,7 +2233,7 @@ reciprocal46:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -2437,94 +2258,94 @@ divided47:
 	VSUBPS        Z10, Z16, Z16
 	VSUBPS        Z11, Z17, Z17
 	VSUBPS        Z12, Z18, Z18
-	VMULPS        Z4, Z15, Z15
-	VMULPS        Z5, Z16, Z16
+	VMULPS        Z0, Z15, Z15
+	VMULPS        Z4, Z16, Z16
 	VMULPS        Z7, Z17, Z17
 	VMULPS        Z8, Z18, Z18
-	VPTESTMD      Z0, Z15, K1
-	VPADDD        Z1, Z15, Z19
-	VPADDD        Z2, Z15, K1, Z19
-	VPTESTMD      Z0, Z16, K1
-	VPADDD        Z1, Z16, Z20
-	VPADDD        Z2, Z16, K1, Z20
-	VPTESTMD      Z0, Z17, K1
-	VPADDD        Z1, Z17, Z21
-	VPADDD        Z2, Z17, K1, Z21
-	VPTESTMD      Z0, Z18, K1
-	VPADDD        Z1, Z18, Z22
-	VPADDD        Z2, Z18, K1, Z22
+	VPTESTMD      Z1, Z15, K1
+	VPADDD        Z2, Z15, Z19
+	VPADDD        Z3, Z15, K1, Z19
+	VPTESTMD      Z1, Z16, K1
+	VPADDD        Z2, Z16, Z20
+	VPADDD        Z3, Z16, K1, Z20
+	VPTESTMD      Z1, Z17, K1
+	VPADDD        Z2, Z17, Z21
+	VPADDD        Z3, Z17, K1, Z21
+	VPTESTMD      Z1, Z18, K1
+	VPADDD        Z2, Z18, Z22
+	VPADDD        Z3, Z18, K1, Z22
 	VCMPPS        $0x03, Z15, Z15, K1
 	VCMPPS        $0x03, Z16, Z16, K2
 	VCMPPS        $0x03, Z17, Z17, K3
 	VCMPPS        $0x03, Z18, Z18, K4
-	VMOVDQU32     Z3, K1, Z19
-	VMOVDQU32     Z3, K2, Z20
-	VMOVDQU32     Z3, K3, Z21
-	VMOVDQU32     Z3, K4, Z22
+	VMOVDQU32     Z5, K1, Z19
+	VMOVDQU32     Z5, K2, Z20
+	VMOVDQU32     Z5, K3, Z21
+	VMOVDQU32     Z5, K4, Z22
 	VMOVDQA64     Z19, Z15
 	VPERMT2W      Z20, Z6, Z15
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z4
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded53:
+loaded49:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z4, Z15, Z15
-	JMP         divided55
+	JNE         reciprocal50
+	VDIVPS      Z0, Z15, Z15
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
+	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
 	VSUBPS        Z9, Z15, Z15
-	VMULPS        Z4, Z15, Z15
-	VPTESTMD      Z0, Z15, K2
-	VPADDD        Z1, Z15, Z16
-	VPADDD        Z2, Z15, K2, Z16
+	VMULPS        Z0, Z15, Z15
+	VPTESTMD      Z1, Z15, K2
+	VPADDD        Z2, Z15, Z16
+	VPADDD        Z3, Z15, K2, Z16
 	VCMPPS        $0x03, Z15, Z15, K2
-	VMOVDQU32     Z3, K2, Z16
+	VMOVDQU32     Z5, K2, Z16
 	VPSRLD        $0x10, Z16, Z15
 	VPMOVDW       Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
@@ -2533,9 +2354,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2550,6 +2371,24 @@ done51:
 last:
 	VZEROUPPER
 	RET
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -2605,42 +2444,6 @@ DATA all32_8000<>+56(SB)/4, $0x00008000
 DATA all32_8000<>+60(SB)/4, $0x00008000
 GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
-
 DATA odd16split<>+0(SB)/2, $0x0001
 DATA odd16split<>+2(SB)/2, $0x0021
 DATA odd16split<>+4(SB)/2, $0x0003
@@ -2674,6 +2477,24 @@ DATA odd16split<>+58(SB)/2, $0x003d
 DATA odd16split<>+60(SB)/2, $0x001f
 DATA odd16split<>+62(SB)/2, $0x003f
 GLOBL odd16split<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
 
 DATA odd16<>+0(SB)/2, $0x0001
 DATA odd16<>+2(SB)/2, $0x0003
@@ -2709,15 +2530,16 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
-// func fakeQuantizeAVX512F32F32F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX512F32F32F8(n int, f *frame)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F32F32F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2736,13 +2558,13 @@ row:
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -2804,14 +2626,14 @@ divided8:
 	VANDPS    all32_7f800000<>+0(SB), Z11, Z19
 	VANDPS    all32_7f800000<>+0(SB), Z12, Z20
 	VANDPS    all32_7f800000<>+0(SB), Z13, Z21
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z20, Z20
-	VMAXPS    all32_3c800000<>+0(SB), Z21, Z21
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z20, Z20
-	VPADDD    all32_a000000<>+0(SB), Z21, Z21
+	VMAXPS    (R8), Z18, Z18
+	VMAXPS    (R8), Z19, Z19
+	VMAXPS    (R8), Z20, Z20
+	VMAXPS    (R8), Z21, Z21
+	VPADDD    64(R8), Z18, Z18
+	VPADDD    64(R8), Z19, Z19
+	VPADDD    64(R8), Z20, Z20
+	VPADDD    64(R8), Z21, Z21
 	VORPS     Z14, Z18, Z18
 	VORPS     Z15, Z19, Z19
 	VORPS     Z16, Z20, Z20
@@ -2862,9 +2684,9 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
 	VMOVUPS.Z (SI), K1, Z0
@@ -2891,8 +2713,8 @@ divided16:
 	VMAXPS  Z10, Z8, Z10
 	VANDPS  all32_80000000<>+0(SB), Z10, Z11
 	VANDPS  all32_7f800000<>+0(SB), Z10, Z12
-	VMAXPS  all32_3c800000<>+0(SB), Z12, Z12
-	VPADDD  all32_a000000<>+0(SB), Z12, Z12
+	VMAXPS  (R8), Z12, Z12
+	VPADDD  64(R8), Z12, Z12
 	VORPS   Z11, Z12, Z12
 	VADDPS  Z12, Z10, Z10
 	VSUBPS  Z12, Z10, Z10
@@ -2959,51 +2781,16 @@ DATA all32_7f800000<>+56(SB)/4, $0x7f800000
 DATA all32_7f800000<>+60(SB)/4, $0x7f800000
 GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_3c800000<>+0(SB)/4, $0x3c800000
-DATA all32_3c800000<>+4(SB)/4, $0x3c800000
-DATA all32_3c800000<>+8(SB)/4, $0x3c800000
-DATA all32_3c800000<>+12(SB)/4, $0x3c800000
-DATA all32_3c800000<>+16(SB)/4, $0x3c800000
-DATA all32_3c800000<>+20(SB)/4, $0x3c800000
-DATA all32_3c800000<>+24(SB)/4, $0x3c800000
-DATA all32_3c800000<>+28(SB)/4, $0x3c800000
-DATA all32_3c800000<>+32(SB)/4, $0x3c800000
-DATA all32_3c800000<>+36(SB)/4, $0x3c800000
-DATA all32_3c800000<>+40(SB)/4, $0x3c800000
-DATA all32_3c800000<>+44(SB)/4, $0x3c800000
-DATA all32_3c800000<>+48(SB)/4, $0x3c800000
-DATA all32_3c800000<>+52(SB)/4, $0x3c800000
-DATA all32_3c800000<>+56(SB)/4, $0x3c800000
-DATA all32_3c800000<>+60(SB)/4, $0x3c800000
-GLOBL all32_3c800000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_a000000<>+0(SB)/4, $0x0a000000
-DATA all32_a000000<>+4(SB)/4, $0x0a000000
-DATA all32_a000000<>+8(SB)/4, $0x0a000000
-DATA all32_a000000<>+12(SB)/4, $0x0a000000
-DATA all32_a000000<>+16(SB)/4, $0x0a000000
-DATA all32_a000000<>+20(SB)/4, $0x0a000000
-DATA all32_a000000<>+24(SB)/4, $0x0a000000
-DATA all32_a000000<>+28(SB)/4, $0x0a000000
-DATA all32_a000000<>+32(SB)/4, $0x0a000000
-DATA all32_a000000<>+36(SB)/4, $0x0a000000
-DATA all32_a000000<>+40(SB)/4, $0x0a000000
-DATA all32_a000000<>+44(SB)/4, $0x0a000000
-DATA all32_a000000<>+48(SB)/4, $0x0a000000
-DATA all32_a000000<>+52(SB)/4, $0x0a000000
-DATA all32_a000000<>+56(SB)/4, $0x0a000000
-DATA all32_a000000<>+60(SB)/4, $0x0a000000
-GLOBL all32_a000000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeAVX512F64F64F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX512F64F64F8(n int, f *frame)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F64F64F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -3022,13 +2809,13 @@ row:
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -3090,14 +2877,14 @@ divided8:
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z11, Z19
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z12, Z20
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z13, Z21
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z18, Z18
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z19, Z19
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z20, Z20
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z21, Z21
-	VPADDQ    all64_310000000000000<>+0(SB), Z18, Z18
-	VPADDQ    all64_310000000000000<>+0(SB), Z19, Z19
-	VPADDQ    all64_310000000000000<>+0(SB), Z20, Z20
-	VPADDQ    all64_310000000000000<>+0(SB), Z21, Z21
+	VMAXPD    (R8), Z18, Z18
+	VMAXPD    (R8), Z19, Z19
+	VMAXPD    (R8), Z20, Z20
+	VMAXPD    (R8), Z21, Z21
+	VPADDQ    64(R8), Z18, Z18
+	VPADDQ    64(R8), Z19, Z19
+	VPADDQ    64(R8), Z20, Z20
+	VPADDQ    64(R8), Z21, Z21
 	VORPD     Z14, Z18, Z18
 	VORPD     Z15, Z19, Z19
 	VORPD     Z16, Z20, Z20
@@ -3148,9 +2935,9 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
 	VMOVUPD.Z (SI), K1, Z0
@@ -3177,8 +2964,8 @@ divided16:
 	VMAXPD  Z10, Z8, Z10
 	VANDPD  all64_8000000000000000<>+0(SB), Z10, Z11
 	VANDPD  all64_7ff0000000000000<>+0(SB), Z10, Z12
-	VMAXPD  all64_3f90000000000000<>+0(SB), Z12, Z12
-	VPADDQ  all64_310000000000000<>+0(SB), Z12, Z12
+	VMAXPD  (R8), Z12, Z12
+	VPADDQ  64(R8), Z12, Z12
 	VORPD   Z11, Z12, Z12
 	VADDPD  Z12, Z10, Z10
 	VSUBPD  Z12, Z10, Z10
@@ -3229,35 +3016,16 @@ DATA all64_7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
 GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_3f90000000000000<>+0(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+8(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+16(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+24(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+32(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+40(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+48(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+56(SB)/8, $0x3f90000000000000
-GLOBL all64_3f90000000000000<>(SB), RODATA|NOPTR, $64
-
-DATA all64_310000000000000<>+0(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+8(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+16(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+24(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+32(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+40(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+48(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+56(SB)/8, $0x0310000000000000
-GLOBL all64_310000000000000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeAVX512F16F16F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX512F16F16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F16F16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3276,11 +3044,11 @@ row:
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -3342,14 +3110,14 @@ divided8:
 	VANDPS    all32_7f800000<>+0(SB), Z11, Z19
 	VANDPS    all32_7f800000<>+0(SB), Z12, Z20
 	VANDPS    all32_7f800000<>+0(SB), Z13, Z21
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z20, Z20
-	VMAXPS    all32_3c800000<>+0(SB), Z21, Z21
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z20, Z20
-	VPADDD    all32_a000000<>+0(SB), Z21, Z21
+	VMAXPS    (R8), Z18, Z18
+	VMAXPS    (R8), Z19, Z19
+	VMAXPS    (R8), Z20, Z20
+	VMAXPS    (R8), Z21, Z21
+	VPADDD    64(R8), Z18, Z18
+	VPADDD    64(R8), Z19, Z19
+	VPADDD    64(R8), Z20, Z20
+	VPADDD    64(R8), Z21, Z21
 	VORPS     Z14, Z18, Z18
 	VORPS     Z15, Z19, Z19
 	VORPS     Z16, Z20, Z20
@@ -3404,9 +3172,9 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
 	VMOVUPS.Z (SI), K1, Z0
@@ -3433,8 +3201,8 @@ divided16:
 	VMAXPS    Z10, Z8, Z10
 	VANDPS    all32_80000000<>+0(SB), Z10, Z11
 	VANDPS    all32_7f800000<>+0(SB), Z10, Z12
-	VMAXPS    all32_3c800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a000000<>+0(SB), Z12, Z12
+	VMAXPS    (R8), Z12, Z12
+	VPADDD    64(R8), Z12, Z12
 	VORPS     Z11, Z12, Z12
 	VADDPS    Z12, Z10, Z10
 	VSUBPS    Z12, Z10, Z10
@@ -3466,15 +3234,16 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX512BF16BF16F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX512BF16BF16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512BF16BF16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VMOVDQU64    all32_10000<>+0(SB), Z0
 	VMOVDQU64    all32_7fff<>+0(SB), Z1
 	VMOVDQU64    all32_8000<>+0(SB), Z2
@@ -3498,11 +3267,11 @@ row:
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -3568,14 +3337,14 @@ divided8:
 	VANDPS    all32_7f800000<>+0(SB), Z16, Z24
 	VANDPS    all32_7f800000<>+0(SB), Z17, Z25
 	VANDPS    all32_7f800000<>+0(SB), Z18, Z26
-	VMAXPS    all32_3c800000<>+0(SB), Z23, Z23
-	VMAXPS    all32_3c800000<>+0(SB), Z24, Z24
-	VMAXPS    all32_3c800000<>+0(SB), Z25, Z25
-	VMAXPS    all32_3c800000<>+0(SB), Z26, Z26
-	VPADDD    all32_a000000<>+0(SB), Z23, Z23
-	VPADDD    all32_a000000<>+0(SB), Z24, Z24
-	VPADDD    all32_a000000<>+0(SB), Z25, Z25
-	VPADDD    all32_a000000<>+0(SB), Z26, Z26
+	VMAXPS    (R8), Z23, Z23
+	VMAXPS    (R8), Z24, Z24
+	VMAXPS    (R8), Z25, Z25
+	VMAXPS    (R8), Z26, Z26
+	VPADDD    64(R8), Z23, Z23
+	VPADDD    64(R8), Z24, Z24
+	VPADDD    64(R8), Z25, Z25
+	VPADDD    64(R8), Z26, Z26
 	VORPS     Z19, Z23, Z23
 	VORPS     Z20, Z24, Z24
 	VORPS     Z21, Z25, Z25
@@ -3646,9 +3415,9 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
 	VMOVUPS.Z (SI), K1, Z5
@@ -3676,958 +3445,8 @@ divided16:
 	VMAXPS    Z15, Z13, Z15
 	VANDPS    all32_80000000<>+0(SB), Z15, Z16
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z17
-	VMAXPS    all32_3c800000<>+0(SB), Z17, Z17
-	VPADDD    all32_a000000<>+0(SB), Z17, Z17
-	VORPS     Z16, Z17, Z17
-	VADDPS    Z17, Z15, Z15
-	VSUBPS    Z17, Z15, Z15
-	VORPS     Z16, Z15, Z15
-	VSUBPS    Z9, Z15, Z15
-	VMULPS    Z5, Z15, Z15
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+32, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeAVX512F32F32F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F32F32F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded6:
-	VMOVUPS (DX), Z10
-	VMOVUPS 64(DX), Z11
-	VMOVUPS 128(DX), Z12
-	VMOVUPS 192(DX), Z13
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Z0, Z10, Z10
-	VDIVPS  Z1, Z11, Z11
-	VDIVPS  Z2, Z12, Z12
-	VDIVPS  Z3, Z13, Z13
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided8:
-	VMINPS    Z10, Z9, Z10
-	VMINPS    Z11, Z9, Z11
-	VMINPS    Z12, Z9, Z12
-	VMINPS    Z13, Z9, Z13
-	VMAXPS    Z10, Z8, Z10
-	VMAXPS    Z11, Z8, Z11
-	VMAXPS    Z12, Z8, Z12
-	VMAXPS    Z13, Z8, Z13
-	VANDPS    all32_80000000<>+0(SB), Z10, Z14
-	VANDPS    all32_80000000<>+0(SB), Z11, Z15
-	VANDPS    all32_80000000<>+0(SB), Z12, Z16
-	VANDPS    all32_80000000<>+0(SB), Z13, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z10, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z11, Z19
-	VANDPS    all32_7f800000<>+0(SB), Z12, Z20
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z21
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z20, Z20
-	VMAXPS    all32_38800000<>+0(SB), Z21, Z21
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z20, Z20
-	VPADDD    all32_a800000<>+0(SB), Z21, Z21
-	VORPS     Z14, Z18, Z18
-	VORPS     Z15, Z19, Z19
-	VORPS     Z16, Z20, Z20
-	VORPS     Z17, Z21, Z21
-	VADDPS    Z18, Z10, Z10
-	VADDPS    Z19, Z11, Z11
-	VADDPS    Z20, Z12, Z12
-	VADDPS    Z21, Z13, Z13
-	VSUBPS    Z18, Z10, Z10
-	VSUBPS    Z19, Z11, Z11
-	VSUBPS    Z20, Z12, Z12
-	VSUBPS    Z21, Z13, Z13
-	VORPS     Z14, Z10, Z10
-	VORPS     Z15, Z11, Z11
-	VORPS     Z16, Z12, Z12
-	VORPS     Z17, Z13, Z13
-	VSUBPS    Z4, Z10, Z10
-	VSUBPS    Z5, Z11, Z11
-	VSUBPS    Z6, Z12, Z12
-	VSUBPS    Z7, Z13, Z13
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z1, Z11, Z11
-	VMULPS    Z2, Z12, Z12
-	VMULPS    Z3, Z13, Z13
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z10, (BX)
-	VMOVDQU64 Z11, 64(BX)
-	VMOVDQU64 Z12, 128(BX)
-	VMOVDQU64 Z13, 192(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z10, (BX)
-	VMOVNTDQ Z11, 64(BX)
-	VMOVNTDQ Z12, 128(BX)
-	VMOVNTDQ Z13, 192(BX)
-
-stored10:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded14:
-	VMOVUPS.Z (DX), K1, Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal15
-	VDIVPS    Z0, Z10, Z10
-	JMP       divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided16:
-	VMINPS  Z10, Z9, Z10
-	VMAXPS  Z10, Z8, Z10
-	VANDPS  all32_80000000<>+0(SB), Z10, Z11
-	VANDPS  all32_7f800000<>+0(SB), Z10, Z12
-	VMAXPS  all32_38800000<>+0(SB), Z12, Z12
-	VPADDD  all32_a800000<>+0(SB), Z12, Z12
-	VORPS   Z11, Z12, Z12
-	VADDPS  Z12, Z10, Z10
-	VSUBPS  Z12, Z10, Z10
-	VORPS   Z11, Z10, Z10
-	VSUBPS  Z4, Z10, Z10
-	VMULPS  Z0, Z10, Z10
-	VMOVUPS Z10, K1, (BX)
-	ADDQ    $+64, DX
-	ADDQ    $+64, BX
-	ADDQ    $0x00000040, SI
-	ADDQ    $0x00000040, DI
-	SUBQ    $0x00000010, AX
-	JMP     some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_38800000<>+0(SB)/4, $0x38800000
-DATA all32_38800000<>+4(SB)/4, $0x38800000
-DATA all32_38800000<>+8(SB)/4, $0x38800000
-DATA all32_38800000<>+12(SB)/4, $0x38800000
-DATA all32_38800000<>+16(SB)/4, $0x38800000
-DATA all32_38800000<>+20(SB)/4, $0x38800000
-DATA all32_38800000<>+24(SB)/4, $0x38800000
-DATA all32_38800000<>+28(SB)/4, $0x38800000
-DATA all32_38800000<>+32(SB)/4, $0x38800000
-DATA all32_38800000<>+36(SB)/4, $0x38800000
-DATA all32_38800000<>+40(SB)/4, $0x38800000
-DATA all32_38800000<>+44(SB)/4, $0x38800000
-DATA all32_38800000<>+48(SB)/4, $0x38800000
-DATA all32_38800000<>+52(SB)/4, $0x38800000
-DATA all32_38800000<>+56(SB)/4, $0x38800000
-DATA all32_38800000<>+60(SB)/4, $0x38800000
-GLOBL all32_38800000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_a800000<>+0(SB)/4, $0x0a800000
-DATA all32_a800000<>+4(SB)/4, $0x0a800000
-DATA all32_a800000<>+8(SB)/4, $0x0a800000
-DATA all32_a800000<>+12(SB)/4, $0x0a800000
-DATA all32_a800000<>+16(SB)/4, $0x0a800000
-DATA all32_a800000<>+20(SB)/4, $0x0a800000
-DATA all32_a800000<>+24(SB)/4, $0x0a800000
-DATA all32_a800000<>+28(SB)/4, $0x0a800000
-DATA all32_a800000<>+32(SB)/4, $0x0a800000
-DATA all32_a800000<>+36(SB)/4, $0x0a800000
-DATA all32_a800000<>+40(SB)/4, $0x0a800000
-DATA all32_a800000<>+44(SB)/4, $0x0a800000
-DATA all32_a800000<>+48(SB)/4, $0x0a800000
-DATA all32_a800000<>+52(SB)/4, $0x0a800000
-DATA all32_a800000<>+56(SB)/4, $0x0a800000
-DATA all32_a800000<>+60(SB)/4, $0x0a800000
-GLOBL all32_a800000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeAVX512F64F64F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F64F64F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-	VBROADCASTSD 56(CX), Z8
-	VBROADCASTSD 64(CX), Z9
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded6:
-	VMOVUPD (DX), Z10
-	VMOVUPD 64(DX), Z11
-	VMOVUPD 128(DX), Z12
-	VMOVUPD 192(DX), Z13
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Z0, Z10, Z10
-	VDIVPD  Z1, Z11, Z11
-	VDIVPD  Z2, Z12, Z12
-	VDIVPD  Z3, Z13, Z13
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z0, Z14, Z14
-	VMULPD  Z14, Z10, Z10
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z1, Z14, Z14
-	VMULPD  Z14, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z2, Z14, Z14
-	VMULPD  Z14, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z3, Z14, Z14
-	VMULPD  Z14, Z13, Z13
-
-divided8:
-	VMINPD    Z10, Z9, Z10
-	VMINPD    Z11, Z9, Z11
-	VMINPD    Z12, Z9, Z12
-	VMINPD    Z13, Z9, Z13
-	VMAXPD    Z10, Z8, Z10
-	VMAXPD    Z11, Z8, Z11
-	VMAXPD    Z12, Z8, Z12
-	VMAXPD    Z13, Z8, Z13
-	VANDPD    all64_8000000000000000<>+0(SB), Z10, Z14
-	VANDPD    all64_8000000000000000<>+0(SB), Z11, Z15
-	VANDPD    all64_8000000000000000<>+0(SB), Z12, Z16
-	VANDPD    all64_8000000000000000<>+0(SB), Z13, Z17
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z10, Z18
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z11, Z19
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z12, Z20
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z13, Z21
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z18, Z18
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z19, Z19
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z20, Z20
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z21, Z21
-	VPADDQ    all64_320000000000000<>+0(SB), Z18, Z18
-	VPADDQ    all64_320000000000000<>+0(SB), Z19, Z19
-	VPADDQ    all64_320000000000000<>+0(SB), Z20, Z20
-	VPADDQ    all64_320000000000000<>+0(SB), Z21, Z21
-	VORPD     Z14, Z18, Z18
-	VORPD     Z15, Z19, Z19
-	VORPD     Z16, Z20, Z20
-	VORPD     Z17, Z21, Z21
-	VADDPD    Z18, Z10, Z10
-	VADDPD    Z19, Z11, Z11
-	VADDPD    Z20, Z12, Z12
-	VADDPD    Z21, Z13, Z13
-	VSUBPD    Z18, Z10, Z10
-	VSUBPD    Z19, Z11, Z11
-	VSUBPD    Z20, Z12, Z12
-	VSUBPD    Z21, Z13, Z13
-	VORPD     Z14, Z10, Z10
-	VORPD     Z15, Z11, Z11
-	VORPD     Z16, Z12, Z12
-	VORPD     Z17, Z13, Z13
-	VSUBPD    Z4, Z10, Z10
-	VSUBPD    Z5, Z11, Z11
-	VSUBPD    Z6, Z12, Z12
-	VSUBPD    Z7, Z13, Z13
-	VMULPD    Z0, Z10, Z10
-	VMULPD    Z1, Z11, Z11
-	VMULPD    Z2, Z12, Z12
-	VMULPD    Z3, Z13, Z13
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z10, (BX)
-	VMOVDQU64 Z11, 64(BX)
-	VMOVDQU64 Z12, 128(BX)
-	VMOVDQU64 Z13, 192(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z10, (BX)
-	VMOVNTDQ Z11, 64(BX)
-	VMOVNTDQ Z12, 128(BX)
-	VMOVNTDQ Z13, 192(BX)
-
-stored10:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded14:
-	VMOVUPD.Z (DX), K1, Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal15
-	VDIVPD    Z0, Z10, Z10
-	JMP       divided16
-
-reciprocal15:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
-	VDIVPD  Z0, Z11, Z11
-	VMULPD  Z11, Z10, Z10
-
-divided16:
-	VMINPD  Z10, Z9, Z10
-	VMAXPD  Z10, Z8, Z10
-	VANDPD  all64_8000000000000000<>+0(SB), Z10, Z11
-	VANDPD  all64_7ff0000000000000<>+0(SB), Z10, Z12
-	VMAXPD  all64_3f10000000000000<>+0(SB), Z12, Z12
-	VPADDQ  all64_320000000000000<>+0(SB), Z12, Z12
-	VORPD   Z11, Z12, Z12
-	VADDPD  Z12, Z10, Z10
-	VSUBPD  Z12, Z10, Z10
-	VORPD   Z11, Z10, Z10
-	VSUBPD  Z4, Z10, Z10
-	VMULPD  Z0, Z10, Z10
-	VMOVUPD Z10, K1, (BX)
-	ADDQ    $+64, DX
-	ADDQ    $+64, BX
-	ADDQ    $0x00000040, SI
-	ADDQ    $0x00000040, DI
-	SUBQ    $0x00000008, AX
-	JMP     some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all64_3f10000000000000<>+0(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+8(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+16(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+24(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+32(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+40(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+48(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+56(SB)/8, $0x3f10000000000000
-GLOBL all64_3f10000000000000<>(SB), RODATA|NOPTR, $64
-
-DATA all64_320000000000000<>+0(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+8(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+16(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+24(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+32(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+40(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+48(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+56(SB)/8, $0x0320000000000000
-GLOBL all64_320000000000000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeAVX512F16F16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F16F16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded6:
-	VCVTPH2PS (DX), Z10
-	VCVTPH2PS 32(DX), Z11
-	VCVTPH2PS 64(DX), Z12
-	VCVTPH2PS 96(DX), Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided8:
-	VMINPS    Z10, Z9, Z10
-	VMINPS    Z11, Z9, Z11
-	VMINPS    Z12, Z9, Z12
-	VMINPS    Z13, Z9, Z13
-	VMAXPS    Z10, Z8, Z10
-	VMAXPS    Z11, Z8, Z11
-	VMAXPS    Z12, Z8, Z12
-	VMAXPS    Z13, Z8, Z13
-	VANDPS    all32_80000000<>+0(SB), Z10, Z14
-	VANDPS    all32_80000000<>+0(SB), Z11, Z15
-	VANDPS    all32_80000000<>+0(SB), Z12, Z16
-	VANDPS    all32_80000000<>+0(SB), Z13, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z10, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z11, Z19
-	VANDPS    all32_7f800000<>+0(SB), Z12, Z20
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z21
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z20, Z20
-	VMAXPS    all32_38800000<>+0(SB), Z21, Z21
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z20, Z20
-	VPADDD    all32_a800000<>+0(SB), Z21, Z21
-	VORPS     Z14, Z18, Z18
-	VORPS     Z15, Z19, Z19
-	VORPS     Z16, Z20, Z20
-	VORPS     Z17, Z21, Z21
-	VADDPS    Z18, Z10, Z10
-	VADDPS    Z19, Z11, Z11
-	VADDPS    Z20, Z12, Z12
-	VADDPS    Z21, Z13, Z13
-	VSUBPS    Z18, Z10, Z10
-	VSUBPS    Z19, Z11, Z11
-	VSUBPS    Z20, Z12, Z12
-	VSUBPS    Z21, Z13, Z13
-	VORPS     Z14, Z10, Z10
-	VORPS     Z15, Z11, Z11
-	VORPS     Z16, Z12, Z12
-	VORPS     Z17, Z13, Z13
-	VSUBPS    Z4, Z10, Z10
-	VSUBPS    Z5, Z11, Z11
-	VSUBPS    Z6, Z12, Z12
-	VSUBPS    Z7, Z13, Z13
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z1, Z11, Z11
-	VMULPS    Z2, Z12, Z12
-	VMULPS    Z3, Z13, Z13
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	VCVTPS2PH $0x00, Z12, Y12
-	VCVTPS2PH $0x00, Z13, Y13
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Y10, (BX)
-	VMOVDQU64 Y11, 32(BX)
-	VMOVDQU64 Y12, 64(BX)
-	VMOVDQU64 Y13, 96(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y10, (BX)
-	VMOVNTDQ Y11, 32(BX)
-	VMOVNTDQ Y12, 64(BX)
-	VMOVNTDQ Y13, 96(BX)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded14:
-	VCVTPH2PS.Z (DX), K1, Z10
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided16:
-	VMINPS    Z10, Z9, Z10
-	VMAXPS    Z10, Z8, Z10
-	VANDPS    all32_80000000<>+0(SB), Z10, Z11
-	VANDPS    all32_7f800000<>+0(SB), Z10, Z12
-	VMAXPS    all32_38800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a800000<>+0(SB), Z12, Z12
-	VORPS     Z11, Z12, Z12
-	VADDPS    Z12, Z10, Z10
-	VSUBPS    Z12, Z10, Z10
-	VORPS     Z11, Z10, Z10
-	VSUBPS    Z4, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VCVTPS2PH $0x00, Z10, Y10
-	VMOVDQU16 Y10, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+32, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeAVX512BF16BF16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512BF16BF16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    all32_10000<>+0(SB), Z0
-	VMOVDQU64    all32_7fff<>+0(SB), Z1
-	VMOVDQU64    all32_8000<>+0(SB), Z2
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64    odd16<>+0(SB), Z4
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (SI), Z7
-	VBROADCASTSS (SI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS (DI), Z11
-	VBROADCASTSS (DI), Z12
-	VBROADCASTSS 56(CX), Z13
-	VBROADCASTSS 64(CX), Z14
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
-	VMOVUPS 128(SI), Z7
-	VMOVUPS 192(SI), Z8
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z9
-	VMOVUPS 64(DI), Z10
-	VMOVUPS 128(DI), Z11
-	VMOVUPS 192(DI), Z12
-
-loaded6:
-	VPMOVZXWD (DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 64(DX), Z17
-	VPSLLD    $0x10, Z17, Z17
-	VPMOVZXWD 96(DX), Z18
-	VPSLLD    $0x10, Z18, Z18
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z5, Z15, Z15
-	VDIVPS    Z6, Z16, Z16
-	VDIVPS    Z7, Z17, Z17
-	VDIVPS    Z8, Z18, Z18
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z5, Z19, Z19
-	VMULPS  Z19, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z6, Z19, Z19
-	VMULPS  Z19, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z7, Z19, Z19
-	VMULPS  Z19, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z8, Z19, Z19
-	VMULPS  Z19, Z18, Z18
-
-divided8:
-	VMINPS    Z15, Z14, Z15
-	VMINPS    Z16, Z14, Z16
-	VMINPS    Z17, Z14, Z17
-	VMINPS    Z18, Z14, Z18
-	VMAXPS    Z15, Z13, Z15
-	VMAXPS    Z16, Z13, Z16
-	VMAXPS    Z17, Z13, Z17
-	VMAXPS    Z18, Z13, Z18
-	VANDPS    all32_80000000<>+0(SB), Z15, Z19
-	VANDPS    all32_80000000<>+0(SB), Z16, Z20
-	VANDPS    all32_80000000<>+0(SB), Z17, Z21
-	VANDPS    all32_80000000<>+0(SB), Z18, Z22
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z23
-	VANDPS    all32_7f800000<>+0(SB), Z16, Z24
-	VANDPS    all32_7f800000<>+0(SB), Z17, Z25
-	VANDPS    all32_7f800000<>+0(SB), Z18, Z26
-	VMAXPS    all32_38800000<>+0(SB), Z23, Z23
-	VMAXPS    all32_38800000<>+0(SB), Z24, Z24
-	VMAXPS    all32_38800000<>+0(SB), Z25, Z25
-	VMAXPS    all32_38800000<>+0(SB), Z26, Z26
-	VPADDD    all32_a800000<>+0(SB), Z23, Z23
-	VPADDD    all32_a800000<>+0(SB), Z24, Z24
-	VPADDD    all32_a800000<>+0(SB), Z25, Z25
-	VPADDD    all32_a800000<>+0(SB), Z26, Z26
-	VORPS     Z19, Z23, Z23
-	VORPS     Z20, Z24, Z24
-	VORPS     Z21, Z25, Z25
-	VORPS     Z22, Z26, Z26
-	VADDPS    Z23, Z15, Z15
-	VADDPS    Z24, Z16, Z16
-	VADDPS    Z25, Z17, Z17
-	VADDPS    Z26, Z18, Z18
-	VSUBPS    Z23, Z15, Z15
-	VSUBPS    Z24, Z16, Z16
-	VSUBPS    Z25, Z17, Z17
-	VSUBPS    Z26, Z18, Z18
-	VORPS     Z19, Z15, Z15
-	VORPS     Z20, Z16, Z16
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VSUBPS    Z9, Z15, Z15
-	VSUBPS    Z10, Z16, Z16
-	VSUBPS    Z11, Z17, Z17
-	VSUBPS    Z12, Z18, Z18
-	VMULPS    Z5, Z15, Z15
-	VMULPS    Z6, Z16, Z16
-	VMULPS    Z7, Z17, Z17
-	VMULPS    Z8, Z18, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VPTESTMD  Z0, Z17, K1
-	VPADDD    Z1, Z17, Z21
-	VPADDD    Z2, Z17, K1, Z21
-	VPTESTMD  Z0, Z18, K1
-	VPADDD    Z1, Z18, Z22
-	VPADDD    Z2, Z18, K1, Z22
-	VCMPPS    $0x03, Z15, Z15, K1
-	VCMPPS    $0x03, Z16, Z16, K2
-	VCMPPS    $0x03, Z17, Z17, K3
-	VCMPPS    $0x03, Z18, Z18, K4
-	VMOVDQU32 Z3, K1, Z19
-	VMOVDQU32 Z3, K2, Z20
-	VMOVDQU32 Z3, K3, Z21
-	VMOVDQU32 Z3, K4, Z22
-	VMOVDQA64 Z19, Z15
-	VPERMT2W  Z20, Z4, Z15
-	VMOVDQA64 Z21, Z16
-	VPERMT2W  Z22, Z4, Z16
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z15, (BX)
-	VMOVDQU64 Z16, 64(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z16, 64(BX)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z5
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z9
-
-loaded14:
-	VPMOVZXWD.Z (DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z5, Z15, Z15
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z5, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided16:
-	VMINPS    Z15, Z14, Z15
-	VMAXPS    Z15, Z13, Z15
-	VANDPS    all32_80000000<>+0(SB), Z15, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z17
-	VMAXPS    all32_38800000<>+0(SB), Z17, Z17
-	VPADDD    all32_a800000<>+0(SB), Z17, Z17
+	VMAXPS    (R8), Z17, Z17
+	VPADDD    64(R8), Z17, Z17
 	VORPS     Z16, Z17, Z17
 	VADDPS    Z17, Z15, Z15
 	VSUBPS    Z17, Z15, Z15
@@ -4685,15 +3504,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y7
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -4703,18 +3522,21 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+near11:
+	XORQ R11, R11
+
+group12:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -4734,155 +3556,68 @@ near9:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y7, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	VMOVDQU     Y8, 32(BX)
-	JMP         stored11
+	JNE         around13
+	VMOVDQU     Y6, (BX)(R11*4)
+	VMOVDQU     Y8, 32(BX)(R11*4)
+	JMP         stored14
 
-around10:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y8, 32(BX)
+around13:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y8, 32(BX)(R11*4)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 64(BX)
-	VMOVDQU     Y8, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y8, 96(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 128(BX)
-	VMOVDQU     Y8, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y8, 160(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 192(BX)
-	VMOVDQU     Y8, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y8, 224(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near19:
+	XORQ R11, R11
+
+group20:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4890,7 +3625,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4908,187 +3643,58 @@ divided24:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around25
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y5, 32(BX)
-	JMP      stored26
+	JNE      around23
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+	JMP      stored24
 
-around25:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around23:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	VSUBPS   Y3, Y4, Y4
-	VSUBPS   Y3, Y5, Y5
-	VMULPS   Y2, Y4, Y4
-	VMULPS   Y2, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around29
-	VMOVDQU  Y4, 64(BX)
-	VMOVDQU  Y5, 96(BX)
-	JMP      stored30
-
-around29:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	VSUBPS   Y3, Y4, Y4
-	VSUBPS   Y3, Y5, Y5
-	VMULPS   Y2, Y4, Y4
-	VMULPS   Y2, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around33
-	VMOVDQU  Y4, 128(BX)
-	VMOVDQU  Y5, 160(BX)
-	JMP      stored34
-
-around33:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	VSUBPS   Y3, Y4, Y4
-	VSUBPS   Y3, Y5, Y5
-	VMULPS   Y2, Y4, Y4
-	VMULPS   Y2, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around37
-	VMOVDQU  Y4, 192(BX)
-	VMOVDQU  Y5, 224(BX)
-	JMP      stored38
-
-around37:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5096,7 +3702,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided44:
+divided30:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -5114,23 +3720,23 @@ divided44:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y3, Y2
 	CMPB     76(CX), $0x00
-	JNE      around45
+	JNE      around31
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored46
+	JMP      stored32
 
-around45:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5138,9 +3744,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5167,32 +3773,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5202,19 +3808,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -5236,55 +3844,55 @@ near51:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around38
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored53
+	JMP         stored39
 
-around52:
+around38:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored53:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5292,7 +3900,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -5310,24 +3918,24 @@ divided60:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around61
+	JNE      around47
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored62
+	JMP      stored48
 
-around61:
+around47:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored62:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5363,33 +3971,33 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal11
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -5397,7 +4005,7 @@ reciprocal9:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided10:
+divided12:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -5415,31 +4023,31 @@ divided10:
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around13
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored12
+	JMP      stored14
 
-around11:
+around13:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored12:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5466,36 +4074,36 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block16:
 	CMPQ       AX, $0x00000008
-	JLT        blocks15
+	JLT        blocks17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded19
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded20
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded20:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -5503,7 +4111,7 @@ reciprocal19:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided20:
+divided22:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -5521,24 +4129,24 @@ divided20:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around21
+	JNE      around23
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored22
+	JMP      stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored22:
+stored24:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  block16
 
-blocks15:
+blocks17:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5574,15 +4182,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y7
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -5592,16 +4200,19 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+near11:
+	XORQ R11, R11
+
+group12:
+	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -5623,159 +4234,66 @@ near9:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     X6, (BX)
-	VMOVDQU     X8, 16(BX)
-	JMP         stored11
+	JNE         around13
+	VMOVDQU     X6, (BX)(R11*2)
+	VMOVDQU     X8, 16(BX)(R11*2)
+	JMP         stored14
 
-around10:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X8, 16(BX)
+around13:
+	VMOVNTDQ X6, (BX)(R11*2)
+	VMOVNTDQ X8, 16(BX)(R11*2)
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     X6, 32(BX)
-	VMOVDQU     X8, 48(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ X6, 32(BX)
-	VMOVNTDQ X8, 48(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     X6, 64(BX)
-	VMOVDQU     X8, 80(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ X6, 64(BX)
-	VMOVNTDQ X8, 80(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     X6, 96(BX)
-	VMOVDQU     X8, 112(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ X6, 96(BX)
-	VMOVNTDQ X8, 112(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near19:
+	XORQ R11, R11
+
+group20:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5783,7 +4301,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5803,193 +4321,58 @@ divided24:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored26
+	JNE       around23
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+	JMP       stored24
 
-around25:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around23:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5997,7 +4380,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided44:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6017,23 +4400,23 @@ divided44:
 	VCVTPS2PH $0x00, Y4, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around31
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored46
+	JMP       stored32
 
-around45:
+around31:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6041,9 +4424,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6070,32 +4453,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6105,19 +4488,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -6141,55 +4526,55 @@ near51:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around38
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored53
+	JMP         stored39
 
-around52:
+around38:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored53:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6197,7 +4582,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6217,24 +4602,24 @@ divided60:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around47
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored62
+	JMP       stored48
 
-around61:
+around47:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored62:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6270,15 +4655,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y7
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -6288,17 +4673,20 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
-	VPMOVZXWD   (DX), Y6
+near11:
+	XORQ R11, R11
+
+group12:
+	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
+	VPMOVZXWD   16(DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
@@ -6331,189 +4719,66 @@ near9:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around13
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored14
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around13:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near19:
+	XORQ R11, R11
+
+group20:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -6521,7 +4786,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6555,222 +4820,45 @@ divided24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around23
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored24
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around23:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -6778,12 +4866,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -6791,7 +4879,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided44:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6825,21 +4913,21 @@ divided44:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around31
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored32
 
-around45:
+around31:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6847,9 +4935,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6876,32 +4964,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6911,19 +4999,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -6959,55 +5049,55 @@ near51:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around38
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored39
 
-around52:
+around38:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7015,7 +5105,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -7049,22 +5139,22 @@ divided60:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around47
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored48
 
-around61:
+around47:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7098,15 +5188,16 @@ DATA all32_1<>+56(SB)/4, $0x00000001
 DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
-// func fakeQuantizeAVX2F32F32F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX2F32F32F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeAVX2F32F32F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -7121,10 +5212,10 @@ row:
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -7164,10 +5255,10 @@ divided8:
 	VANDPS  all32_80000000<>+0(SB), Y7, Y9
 	VANDPS  all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS  all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS  all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS  all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD  all32_a000000<>+0(SB), Y10, Y10
-	VPADDD  all32_a000000<>+0(SB), Y11, Y11
+	VMAXPS  (R8), Y10, Y10
+	VMAXPS  (R8), Y11, Y11
+	VPADDD  64(R8), Y10, Y10
+	VPADDD  64(R8), Y11, Y11
 	VORPS   Y8, Y10, Y10
 	VORPS   Y9, Y11, Y11
 	VADDPS  Y10, Y6, Y6
@@ -7214,15 +5305,16 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2F64F64F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX2F64F64F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeAVX2F64F64F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -7237,10 +5329,10 @@ row:
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -7280,10 +5372,10 @@ divided8:
 	VANDPD  all64_8000000000000000<>+0(SB), Y7, Y9
 	VANDPD  all64_7ff0000000000000<>+0(SB), Y6, Y10
 	VANDPD  all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD  all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD  all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ  all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ  all64_310000000000000<>+0(SB), Y11, Y11
+	VMAXPD  (R8), Y10, Y10
+	VMAXPD  (R8), Y11, Y11
+	VPADDQ  64(R8), Y10, Y10
+	VPADDQ  64(R8), Y11, Y11
 	VORPD   Y8, Y10, Y10
 	VORPD   Y9, Y11, Y11
 	VADDPD  Y10, Y6, Y6
@@ -7330,15 +5422,16 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2F16F16F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX2F16F16F8(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·fakeQuantizeAVX2F16F16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -7353,10 +5446,10 @@ row:
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -7396,10 +5489,10 @@ divided8:
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
+	VMAXPS    (R8), Y10, Y10
+	VMAXPS    (R8), Y11, Y11
+	VPADDD    64(R8), Y10, Y10
+	VPADDD    64(R8), Y11, Y11
 	VORPS     Y8, Y10, Y10
 	VORPS     Y9, Y11, Y11
 	VADDPS    Y10, Y6, Y6
@@ -7448,15 +5541,16 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2BF16BF16F8E4M3(n int, f *frame)
+// func fakeQuantizeAVX2BF16BF16F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeAVX2BF16BF16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -7471,10 +5565,10 @@ row:
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -7516,492 +5610,10 @@ divided8:
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y6
-	VADDPS    Y11, Y7, Y7
-	VSUBPS    Y10, Y6, Y6
-	VSUBPS    Y11, Y7, Y7
-	VORPS     Y8, Y6, Y6
-	VORPS     Y9, Y7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y1, Y7, Y7
-	VPSRLD    $0x10, Y6, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y6, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y7, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y7, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y6, Y6, Y6
-	VCMPPS    $0x03, Y7, Y7, Y7
-	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y6
-	VPSRLD    $0x10, Y9, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (BX)
-
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeAVX2F32F32F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeAVX2F32F32F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded6:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VMINPS  Y6, Y5, Y6
-	VMINPS  Y7, Y5, Y7
-	VMAXPS  Y6, Y4, Y6
-	VMAXPS  Y7, Y4, Y7
-	VANDPS  all32_80000000<>+0(SB), Y6, Y8
-	VANDPS  all32_80000000<>+0(SB), Y7, Y9
-	VANDPS  all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS  all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS  all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS  all32_38800000<>+0(SB), Y11, Y11
-	VPADDD  all32_a800000<>+0(SB), Y10, Y10
-	VPADDD  all32_a800000<>+0(SB), Y11, Y11
-	VORPS   Y8, Y10, Y10
-	VORPS   Y9, Y11, Y11
-	VADDPS  Y10, Y6, Y6
-	VADDPS  Y11, Y7, Y7
-	VSUBPS  Y10, Y6, Y6
-	VSUBPS  Y11, Y7, Y7
-	VORPS   Y8, Y6, Y6
-	VORPS   Y9, Y7, Y7
-	VSUBPS  Y2, Y6, Y6
-	VSUBPS  Y3, Y7, Y7
-	VMULPS  Y0, Y6, Y6
-	VMULPS  Y1, Y7, Y7
-	CMPB    76(CX), $0x00
-	JNE     around9
-	VMOVDQU Y6, (BX)
-	VMOVDQU Y7, 32(BX)
-	JMP     stored10
-
-around9:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored10:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeAVX2F64F64F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeAVX2F64F64F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-	VBROADCASTSD 56(CX), Y4
-	VBROADCASTSD 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded6:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided8:
-	VMINPD  Y6, Y5, Y6
-	VMINPD  Y7, Y5, Y7
-	VMAXPD  Y6, Y4, Y6
-	VMAXPD  Y7, Y4, Y7
-	VANDPD  all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD  all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD  all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD  all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD  all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD  all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ  all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ  all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD   Y8, Y10, Y10
-	VORPD   Y9, Y11, Y11
-	VADDPD  Y10, Y6, Y6
-	VADDPD  Y11, Y7, Y7
-	VSUBPD  Y10, Y6, Y6
-	VSUBPD  Y11, Y7, Y7
-	VORPD   Y8, Y6, Y6
-	VORPD   Y9, Y7, Y7
-	VSUBPD  Y2, Y6, Y6
-	VSUBPD  Y3, Y7, Y7
-	VMULPD  Y0, Y6, Y6
-	VMULPD  Y1, Y7, Y7
-	CMPB    76(CX), $0x00
-	JNE     around9
-	VMOVDQU Y6, (BX)
-	VMOVDQU Y7, 32(BX)
-	JMP     stored10
-
-around9:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored10:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeAVX2F16F16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·fakeQuantizeAVX2F16F16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded6:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VMINPS    Y6, Y5, Y6
-	VMINPS    Y7, Y5, Y7
-	VMAXPS    Y6, Y4, Y6
-	VMAXPS    Y7, Y4, Y7
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y6
-	VADDPS    Y11, Y7, Y7
-	VSUBPS    Y10, Y6, Y6
-	VSUBPS    Y11, Y7, Y7
-	VORPS     Y8, Y6, Y6
-	VORPS     Y9, Y7, Y7
-	VSUBPS    Y2, Y6, Y6
-	VSUBPS    Y3, Y7, Y7
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y1, Y7, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X6, (BX)
-	VMOVDQU   X7, 16(BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X7, 16(BX)
-
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeAVX2BF16BF16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeAVX2BF16BF16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded6:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VMINPS    Y6, Y5, Y6
-	VMINPS    Y7, Y5, Y7
-	VMAXPS    Y6, Y4, Y6
-	VMAXPS    Y7, Y4, Y7
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
+	VMAXPS    (R8), Y10, Y10
+	VMAXPS    (R8), Y11, Y11
+	VPADDD    64(R8), Y10, Y10
+	VPADDD    64(R8), Y11, Y11
 	VORPS     Y8, Y10, Y10
 	VORPS     Y9, Y11, Y11
 	VADDPS    Y10, Y6, Y6

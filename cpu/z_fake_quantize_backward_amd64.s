@@ -28,13 +28,13 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -49,10 +49,10 @@ strand7:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -62,16 +62,16 @@ block5:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near8:
+near10:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal11
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -79,7 +79,7 @@ reciprocal9:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -105,25 +105,25 @@ divided10:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored12:
+stored14:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal15
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided14
+	JMP     divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -131,7 +131,7 @@ reciprocal13:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -157,21 +157,21 @@ divided14:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around17
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored16
+	JMP         stored18
 
-around15:
+around17:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored16:
+stored18:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block5
+	JNE     block7
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -185,47 +185,47 @@ stored16:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand7
+	JNE     strand9
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn4
+	JMP     turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand20:
+strand22:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal23
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided22
+	JMP          divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z2, Z6, Z6
 	VMULPS  Z6, Z5, Z2
 
-divided22:
+divided24:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -253,7 +253,7 @@ divided22:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand20
+	JNE         strand22
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -266,9 +266,9 @@ divided22:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some17
+	JMP         some19
 
-done18:
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -295,9 +295,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest25
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -307,12 +307,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -322,28 +322,28 @@ block25:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded29:
+loaded31:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal32
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided31
+	JMP     divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -351,7 +351,7 @@ reciprocal30:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -381,37 +381,37 @@ divided31:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored33:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded35:
+loaded37:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal38
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided37
+	JMP     divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -419,7 +419,7 @@ reciprocal36:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided37:
+divided39:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -449,25 +449,25 @@ divided37:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around40
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored39
+	JMP         stored41
 
-around38:
+around40:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored39:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
+blocks28:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -476,15 +476,15 @@ blocks26:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest23
+	JMP     rest25
 
-wide24:
-block40:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near42
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -494,28 +494,31 @@ block40:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near42:
+near44:
+	XORQ R11, R11
+
+group45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	JEQ     loaded46
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded43:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	JEQ     loaded47
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded44:
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z7
+loaded47:
+	VMOVUPS (BX)(R11*4), Z6
+	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal48
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided46
+	JMP     divided49
 
-reciprocal45:
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -523,7 +526,7 @@ reciprocal45:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided46:
+divided49:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -540,165 +543,88 @@ divided46:
 	VCMPPS      $0x0c, Z11, Z9, K4
 	VSUBPS      Z6, Z8, K1, Z10
 	VSUBPS      Z7, Z9, K2, Z11
-	VMOVUPS     (DX), Z6
-	VMOVUPS     64(DX), Z7
+	VMOVUPS     (DX)(R11*4), Z6
+	VMOVUPS     64(DX)(R11*4), Z7
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPS      Z10, Z6, Z8
 	VMULPS      Z11, Z7, Z9
 	VMOVAPS.Z   Z8, K5, Z8
 	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     (R9), Z10
-	VMOVUPS     64(R9), Z11
+	VMOVUPS     (R9)(R11*4), Z10
+	VMOVUPS     64(R9)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R9)
-	VMOVUPS     Z9, 64(R9)
+	VMOVUPS     Z8, (R9)(R11*4)
+	VMOVUPS     Z9, 64(R9)(R11*4)
 	VMOVAPS.Z   Z6, K3, Z8
 	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     (R10), Z10
-	VMOVUPS     64(R10), Z11
+	VMOVUPS     (R10)(R11*4), Z10
+	VMOVUPS     64(R10)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R10)
-	VMOVUPS     Z9, 64(R10)
+	VMOVUPS     Z8, (R10)(R11*4)
+	VMOVUPS     Z9, 64(R10)(R11*4)
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around47
-	VMOVDQU64   Z6, (SI)
-	VMOVDQU64   Z7, 64(SI)
-	JMP         stored48
+	JNE         around50
+	VMOVDQU64   Z6, (SI)(R11*4)
+	VMOVDQU64   Z7, 64(SI)(R11*4)
+	JMP         stored51
 
-around47:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
+around50:
+	VMOVNTDQ Z6, (SI)(R11*4)
+	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded50:
-	VMOVUPS 128(BX), Z6
-	VMOVUPS 192(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal51
-	VDIVPS  Z0, Z6, Z6
-	VDIVPS  Z1, Z7, Z7
-	JMP     divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided52:
-	VRNDSCALEPS $0x08, Z6, Z8
-	VRNDSCALEPS $0x08, Z7, Z9
-	VSUBPS      Z2, Z5, Z10
-	VSUBPS      Z3, Z5, Z11
-	VMINPS      Z10, Z8, Z10
-	VMINPS      Z11, Z9, Z11
-	VSUBPS      Z2, Z4, Z12
-	VSUBPS      Z3, Z4, Z13
-	VMAXPS      Z12, Z10, Z10
-	VMAXPS      Z13, Z11, Z11
-	VCMPPS      $0x00, Z10, Z8, K1
-	VCMPPS      $0x00, Z11, Z9, K2
-	VCMPPS      $0x0c, Z10, Z8, K3
-	VCMPPS      $0x0c, Z11, Z9, K4
-	VSUBPS      Z6, Z8, K1, Z10
-	VSUBPS      Z7, Z9, K2, Z11
-	VMOVUPS     128(DX), Z6
-	VMOVUPS     192(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z10, Z6, Z8
-	VMULPS      Z11, Z7, Z9
-	VMOVAPS.Z   Z8, K5, Z8
-	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     128(R9), Z10
-	VMOVUPS     192(R9), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R9)
-	VMOVUPS     Z9, 192(R9)
-	VMOVAPS.Z   Z6, K3, Z8
-	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     128(R10), Z10
-	VMOVUPS     192(R10), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R10)
-	VMOVUPS     Z9, 192(R10)
-	VMOVAPS.Z   Z6, K1, Z6
-	VMOVAPS.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around53
-	VMOVDQU64   Z6, 128(SI)
-	VMOVDQU64   Z7, 192(SI)
-	JMP         stored54
-
-around53:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
-
-stored54:
+stored51:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group45
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay55
+	JEQ  stay52
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay55:
+stay52:
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block42
 
-blocks41:
-rest23:
-some56:
+blocks43:
+rest25:
+some53:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done54
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded58:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded56
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded59:
+loaded56:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal57
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided61
+	JMP       divided58
 
-reciprocal60:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided61:
+divided58:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -728,9 +654,9 @@ divided61:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some53
 
-done57:
+done54:
 	VZEROUPPER
 	RET
 
@@ -776,23 +702,23 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSD (R13), Z2
 	VBROADCASTSD 1024(R13), Z3
 	VSUBPD       Z3, Z0, Z4
 	VSUBPD       Z3, Z1, Z3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -810,16 +736,19 @@ block5:
 	PREFETCHT1 384(BX)(R14*1)
 	PREFETCHT1 448(BX)(R14*1)
 
-near8:
-	VMOVUPD (BX), Z5
-	VMOVUPD 64(BX), Z6
+near10:
+	XORQ R14, R14
+
+group11:
+	VMOVUPD (BX)(R14*8), Z5
+	VMOVUPD 64(BX)(R14*8), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal12
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
-	JMP     divided10
+	JMP     divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD  Z2, Z7, Z7
 	VMULPD  Z7, Z5, Z5
@@ -827,7 +756,7 @@ reciprocal9:
 	VDIVPD  Z2, Z7, Z7
 	VMULPD  Z7, Z6, Z6
 
-divided10:
+divided13:
 	VRNDSCALEPD $0x08, Z5, Z7
 	VRNDSCALEPD $0x08, Z6, Z8
 	VMINPD      Z3, Z7, Z9
@@ -840,284 +769,95 @@ divided10:
 	VCMPPD      $0x0c, Z10, Z8, K4
 	VSUBPD      Z5, Z7, K1, Z9
 	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     (DX), Z5
-	VMOVUPD     64(DX), Z6
+	VMOVUPD     (DX)(R14*8), Z5
+	VMOVUPD     64(DX)(R14*8), Z6
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPD      Z9, Z5, Z7
 	VMULPD      Z10, Z6, Z8
 	VMOVAPD.Z   Z7, K5, Z7
 	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     (R9), Z9
-	VMOVUPD     64(R9), Z10
+	VMOVUPD     (R9)(R14*8), Z9
+	VMOVUPD     64(R9)(R14*8), Z10
 	VADDPD      Z7, Z9, Z7
 	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, (R9)
-	VMOVUPD     Z8, 64(R9)
+	VMOVUPD     Z7, (R9)(R14*8)
+	VMOVUPD     Z8, 64(R9)(R14*8)
 	VMOVAPD.Z   Z5, K3, Z7
 	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     (R10), Z9
-	VMOVUPD     64(R10), Z10
+	VMOVUPD     (R10)(R14*8), Z9
+	VMOVUPD     64(R10)(R14*8), Z10
 	VADDPD      Z7, Z9, Z7
 	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, (R10)
-	VMOVUPD     Z8, 64(R10)
+	VMOVUPD     Z7, (R10)(R14*8)
+	VMOVUPD     Z8, 64(R10)(R14*8)
 	VMOVAPD.Z   Z5, K1, Z5
 	VMOVAPD.Z   Z6, K2, Z6
 	CMPB        76(CX), $0x00
-	JNE         around11
-	VMOVDQU64   Z5, (SI)
-	VMOVDQU64   Z6, 64(SI)
-	JMP         stored12
+	JNE         around14
+	VMOVDQU64   Z5, (SI)(R14*8)
+	VMOVDQU64   Z6, 64(SI)(R14*8)
+	JMP         stored15
 
-around11:
-	VMOVNTDQ Z5, (SI)
-	VMOVNTDQ Z6, 64(SI)
+around14:
+	VMOVNTDQ Z5, (SI)(R14*8)
+	VMOVNTDQ Z6, 64(SI)(R14*8)
 
-stored12:
-	VMOVUPD 128(BX), Z5
-	VMOVUPD 192(BX), Z6
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z6, Z6
-
-divided14:
-	VRNDSCALEPD $0x08, Z5, Z7
-	VRNDSCALEPD $0x08, Z6, Z8
-	VMINPD      Z3, Z7, Z9
-	VMINPD      Z3, Z8, Z10
-	VMAXPD      Z4, Z9, Z9
-	VMAXPD      Z4, Z10, Z10
-	VCMPPD      $0x00, Z9, Z7, K1
-	VCMPPD      $0x00, Z10, Z8, K2
-	VCMPPD      $0x0c, Z9, Z7, K3
-	VCMPPD      $0x0c, Z10, Z8, K4
-	VSUBPD      Z5, Z7, K1, Z9
-	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     128(DX), Z5
-	VMOVUPD     192(DX), Z6
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z9, Z5, Z7
-	VMULPD      Z10, Z6, Z8
-	VMOVAPD.Z   Z7, K5, Z7
-	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     128(R9), Z9
-	VMOVUPD     192(R9), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 128(R9)
-	VMOVUPD     Z8, 192(R9)
-	VMOVAPD.Z   Z5, K3, Z7
-	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     128(R10), Z9
-	VMOVUPD     192(R10), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 128(R10)
-	VMOVUPD     Z8, 192(R10)
-	VMOVAPD.Z   Z5, K1, Z5
-	VMOVAPD.Z   Z6, K2, Z6
-	CMPB        76(CX), $0x00
-	JNE         around15
-	VMOVDQU64   Z5, 128(SI)
-	VMOVDQU64   Z6, 192(SI)
-	JMP         stored16
-
-around15:
-	VMOVNTDQ Z5, 128(SI)
-	VMOVNTDQ Z6, 192(SI)
-
-stored16:
-	VMOVUPD 256(BX), Z5
-	VMOVUPD 320(BX), Z6
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z6, Z6
-
-divided18:
-	VRNDSCALEPD $0x08, Z5, Z7
-	VRNDSCALEPD $0x08, Z6, Z8
-	VMINPD      Z3, Z7, Z9
-	VMINPD      Z3, Z8, Z10
-	VMAXPD      Z4, Z9, Z9
-	VMAXPD      Z4, Z10, Z10
-	VCMPPD      $0x00, Z9, Z7, K1
-	VCMPPD      $0x00, Z10, Z8, K2
-	VCMPPD      $0x0c, Z9, Z7, K3
-	VCMPPD      $0x0c, Z10, Z8, K4
-	VSUBPD      Z5, Z7, K1, Z9
-	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     256(DX), Z5
-	VMOVUPD     320(DX), Z6
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z9, Z5, Z7
-	VMULPD      Z10, Z6, Z8
-	VMOVAPD.Z   Z7, K5, Z7
-	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     256(R9), Z9
-	VMOVUPD     320(R9), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 256(R9)
-	VMOVUPD     Z8, 320(R9)
-	VMOVAPD.Z   Z5, K3, Z7
-	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     256(R10), Z9
-	VMOVUPD     320(R10), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 256(R10)
-	VMOVUPD     Z8, 320(R10)
-	VMOVAPD.Z   Z5, K1, Z5
-	VMOVAPD.Z   Z6, K2, Z6
-	CMPB        76(CX), $0x00
-	JNE         around19
-	VMOVDQU64   Z5, 256(SI)
-	VMOVDQU64   Z6, 320(SI)
-	JMP         stored20
-
-around19:
-	VMOVNTDQ Z5, 256(SI)
-	VMOVNTDQ Z6, 320(SI)
-
-stored20:
-	VMOVUPD 384(BX), Z5
-	VMOVUPD 448(BX), Z6
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD  Z2, Z7, Z7
-	VMULPD  Z7, Z6, Z6
-
-divided22:
-	VRNDSCALEPD $0x08, Z5, Z7
-	VRNDSCALEPD $0x08, Z6, Z8
-	VMINPD      Z3, Z7, Z9
-	VMINPD      Z3, Z8, Z10
-	VMAXPD      Z4, Z9, Z9
-	VMAXPD      Z4, Z10, Z10
-	VCMPPD      $0x00, Z9, Z7, K1
-	VCMPPD      $0x00, Z10, Z8, K2
-	VCMPPD      $0x0c, Z9, Z7, K3
-	VCMPPD      $0x0c, Z10, Z8, K4
-	VSUBPD      Z5, Z7, K1, Z9
-	VSUBPD      Z6, Z8, K2, Z10
-	VMOVUPD     384(DX), Z5
-	VMOVUPD     448(DX), Z6
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z9, Z5, Z7
-	VMULPD      Z10, Z6, Z8
-	VMOVAPD.Z   Z7, K5, Z7
-	VMOVAPD.Z   Z8, K6, Z8
-	VMOVUPD     384(R9), Z9
-	VMOVUPD     448(R9), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 384(R9)
-	VMOVUPD     Z8, 448(R9)
-	VMOVAPD.Z   Z5, K3, Z7
-	VMOVAPD.Z   Z6, K4, Z8
-	VMOVUPD     384(R10), Z9
-	VMOVUPD     448(R10), Z10
-	VADDPD      Z7, Z9, Z7
-	VADDPD      Z8, Z10, Z8
-	VMOVUPD     Z7, 384(R10)
-	VMOVUPD     Z8, 448(R10)
-	VMOVAPD.Z   Z5, K1, Z5
-	VMOVAPD.Z   Z6, K2, Z6
-	CMPB        76(CX), $0x00
-	JNE         around23
-	VMOVDQU64   Z5, 384(SI)
-	VMOVDQU64   Z6, 448(SI)
-	JMP         stored24
-
-around23:
-	VMOVNTDQ Z5, 384(SI)
-	VMOVNTDQ Z6, 448(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group11
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand19:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	VSUBPD       Z3, Z0, Z4
 	VSUBPD       Z3, Z1, Z3
 	VMOVUPD.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPD       Z2, Z5, Z2
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD  Z2, Z6, Z6
 	VMULPD  Z6, Z5, Z2
 
-divided30:
+divided21:
 	VRNDSCALEPD $0x08, Z2, Z5
 	VMINPD      Z3, Z5, Z3
 	VMAXPD      Z4, Z3, Z3
@@ -1145,7 +885,7 @@ divided30:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R12
 	DECQ        R8
-	JNE         strand28
+	JNE         strand19
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1158,9 +898,9 @@ divided30:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some25
+	JMP         some16
 
-done26:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1187,12 +927,12 @@ one1:
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block32:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks24
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near34
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1210,28 +950,31 @@ block32:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near34:
+near25:
+	XORQ R11, R11
+
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
+	JEQ     loaded27
+	VMOVUPD (DI)(R11*8), Z0
+	VMOVUPD 64(DI)(R11*8), Z1
 
-loaded35:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
-	VMOVUPD (R8), Z2
-	VMOVUPD 64(R8), Z3
+	JEQ     loaded28
+	VMOVUPD (R8)(R11*8), Z2
+	VMOVUPD 64(R8)(R11*8), Z3
 
-loaded36:
-	VMOVUPD (BX), Z6
-	VMOVUPD 64(BX), Z7
+loaded28:
+	VMOVUPD (BX)(R11*8), Z6
+	VMOVUPD 64(BX)(R11*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal29
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided38
+	JMP     divided30
 
-reciprocal37:
+reciprocal29:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -1239,7 +982,7 @@ reciprocal37:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided38:
+divided30:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1256,324 +999,87 @@ divided38:
 	VCMPPD      $0x0c, Z11, Z9, K4
 	VSUBPD      Z6, Z8, K1, Z10
 	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     (DX), Z6
-	VMOVUPD     64(DX), Z7
+	VMOVUPD     (DX)(R11*8), Z6
+	VMOVUPD     64(DX)(R11*8), Z7
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPD      Z10, Z6, Z8
 	VMULPD      Z11, Z7, Z9
 	VMOVAPD.Z   Z8, K5, Z8
 	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     (R9), Z10
-	VMOVUPD     64(R9), Z11
+	VMOVUPD     (R9)(R11*8), Z10
+	VMOVUPD     64(R9)(R11*8), Z11
 	VADDPD      Z8, Z10, Z8
 	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, (R9)
-	VMOVUPD     Z9, 64(R9)
+	VMOVUPD     Z8, (R9)(R11*8)
+	VMOVUPD     Z9, 64(R9)(R11*8)
 	VMOVAPD.Z   Z6, K3, Z8
 	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     (R10), Z10
-	VMOVUPD     64(R10), Z11
+	VMOVUPD     (R10)(R11*8), Z10
+	VMOVUPD     64(R10)(R11*8), Z11
 	VADDPD      Z8, Z10, Z8
 	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, (R10)
-	VMOVUPD     Z9, 64(R10)
+	VMOVUPD     Z8, (R10)(R11*8)
+	VMOVUPD     Z9, 64(R10)(R11*8)
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z6, (SI)
-	VMOVDQU64   Z7, 64(SI)
-	JMP         stored40
+	JNE         around31
+	VMOVDQU64   Z6, (SI)(R11*8)
+	VMOVDQU64   Z7, 64(SI)(R11*8)
+	JMP         stored32
 
-around39:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
+around31:
+	VMOVNTDQ Z6, (SI)(R11*8)
+	VMOVNTDQ Z7, 64(SI)(R11*8)
 
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 128(DI), Z0
-	VMOVUPD 192(DI), Z1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
-
-loaded42:
-	VMOVUPD 128(BX), Z6
-	VMOVUPD 192(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal43
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided44
-
-reciprocal43:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided44:
-	VRNDSCALEPD $0x08, Z6, Z8
-	VRNDSCALEPD $0x08, Z7, Z9
-	VSUBPD      Z2, Z5, Z10
-	VSUBPD      Z3, Z5, Z11
-	VMINPD      Z10, Z8, Z10
-	VMINPD      Z11, Z9, Z11
-	VSUBPD      Z2, Z4, Z12
-	VSUBPD      Z3, Z4, Z13
-	VMAXPD      Z12, Z10, Z10
-	VMAXPD      Z13, Z11, Z11
-	VCMPPD      $0x00, Z10, Z8, K1
-	VCMPPD      $0x00, Z11, Z9, K2
-	VCMPPD      $0x0c, Z10, Z8, K3
-	VCMPPD      $0x0c, Z11, Z9, K4
-	VSUBPD      Z6, Z8, K1, Z10
-	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     128(DX), Z6
-	VMOVUPD     192(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z10, Z6, Z8
-	VMULPD      Z11, Z7, Z9
-	VMOVAPD.Z   Z8, K5, Z8
-	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     128(R9), Z10
-	VMOVUPD     192(R9), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 128(R9)
-	VMOVUPD     Z9, 192(R9)
-	VMOVAPD.Z   Z6, K3, Z8
-	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     128(R10), Z10
-	VMOVUPD     192(R10), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 128(R10)
-	VMOVUPD     Z9, 192(R10)
-	VMOVAPD.Z   Z6, K1, Z6
-	VMOVAPD.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around45
-	VMOVDQU64   Z6, 128(SI)
-	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
-
-around45:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPD 256(DI), Z0
-	VMOVUPD 320(DI), Z1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD 256(R8), Z2
-	VMOVUPD 320(R8), Z3
-
-loaded48:
-	VMOVUPD 256(BX), Z6
-	VMOVUPD 320(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal49
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided50
-
-reciprocal49:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided50:
-	VRNDSCALEPD $0x08, Z6, Z8
-	VRNDSCALEPD $0x08, Z7, Z9
-	VSUBPD      Z2, Z5, Z10
-	VSUBPD      Z3, Z5, Z11
-	VMINPD      Z10, Z8, Z10
-	VMINPD      Z11, Z9, Z11
-	VSUBPD      Z2, Z4, Z12
-	VSUBPD      Z3, Z4, Z13
-	VMAXPD      Z12, Z10, Z10
-	VMAXPD      Z13, Z11, Z11
-	VCMPPD      $0x00, Z10, Z8, K1
-	VCMPPD      $0x00, Z11, Z9, K2
-	VCMPPD      $0x0c, Z10, Z8, K3
-	VCMPPD      $0x0c, Z11, Z9, K4
-	VSUBPD      Z6, Z8, K1, Z10
-	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     256(DX), Z6
-	VMOVUPD     320(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z10, Z6, Z8
-	VMULPD      Z11, Z7, Z9
-	VMOVAPD.Z   Z8, K5, Z8
-	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     256(R9), Z10
-	VMOVUPD     320(R9), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 256(R9)
-	VMOVUPD     Z9, 320(R9)
-	VMOVAPD.Z   Z6, K3, Z8
-	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     256(R10), Z10
-	VMOVUPD     320(R10), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 256(R10)
-	VMOVUPD     Z9, 320(R10)
-	VMOVAPD.Z   Z6, K1, Z6
-	VMOVAPD.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around51
-	VMOVDQU64   Z6, 256(SI)
-	VMOVDQU64   Z7, 320(SI)
-	JMP         stored52
-
-around51:
-	VMOVNTDQ Z6, 256(SI)
-	VMOVNTDQ Z7, 320(SI)
-
-stored52:
-	CMPB    72(CX), $0x00
-	JEQ     loaded53
-	VMOVUPD 384(DI), Z0
-	VMOVUPD 448(DI), Z1
-
-loaded53:
-	CMPB    73(CX), $0x00
-	JEQ     loaded54
-	VMOVUPD 384(R8), Z2
-	VMOVUPD 448(R8), Z3
-
-loaded54:
-	VMOVUPD 384(BX), Z6
-	VMOVUPD 448(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal55
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided56
-
-reciprocal55:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided56:
-	VRNDSCALEPD $0x08, Z6, Z8
-	VRNDSCALEPD $0x08, Z7, Z9
-	VSUBPD      Z2, Z5, Z10
-	VSUBPD      Z3, Z5, Z11
-	VMINPD      Z10, Z8, Z10
-	VMINPD      Z11, Z9, Z11
-	VSUBPD      Z2, Z4, Z12
-	VSUBPD      Z3, Z4, Z13
-	VMAXPD      Z12, Z10, Z10
-	VMAXPD      Z13, Z11, Z11
-	VCMPPD      $0x00, Z10, Z8, K1
-	VCMPPD      $0x00, Z11, Z9, K2
-	VCMPPD      $0x0c, Z10, Z8, K3
-	VCMPPD      $0x0c, Z11, Z9, K4
-	VSUBPD      Z6, Z8, K1, Z10
-	VSUBPD      Z7, Z9, K2, Z11
-	VMOVUPD     384(DX), Z6
-	VMOVUPD     448(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPD      Z10, Z6, Z8
-	VMULPD      Z11, Z7, Z9
-	VMOVAPD.Z   Z8, K5, Z8
-	VMOVAPD.Z   Z9, K6, Z9
-	VMOVUPD     384(R9), Z10
-	VMOVUPD     448(R9), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 384(R9)
-	VMOVUPD     Z9, 448(R9)
-	VMOVAPD.Z   Z6, K3, Z8
-	VMOVAPD.Z   Z7, K4, Z9
-	VMOVUPD     384(R10), Z10
-	VMOVUPD     448(R10), Z11
-	VADDPD      Z8, Z10, Z8
-	VADDPD      Z9, Z11, Z9
-	VMOVUPD     Z8, 384(R10)
-	VMOVUPD     Z9, 448(R10)
-	VMOVAPD.Z   Z6, K1, Z6
-	VMOVAPD.Z   Z7, K2, Z7
-	CMPB        76(CX), $0x00
-	JNE         around57
-	VMOVDQU64   Z6, 384(SI)
-	VMOVDQU64   Z7, 448(SI)
-	JMP         stored58
-
-around57:
-	VMOVNTDQ Z6, 384(SI)
-	VMOVNTDQ Z7, 448(SI)
-
-stored58:
+stored32:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group26
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay59
+	JEQ  stay33
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay59:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block23
 
-blocks33:
-some60:
+blocks24:
+some34:
 	TESTQ     AX, AX
-	JLE       done61
+	JLE       done35
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded62
+	JEQ       loaded36
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded62:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded63
+	JEQ       loaded37
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded63:
+loaded37:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal64
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided65
+	JMP       divided39
 
-reciprocal64:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided65:
+divided39:
 	VRNDSCALEPD $0x08, Z1, Z3
 	VSUBPD      Z2, Z5, Z6
 	VMINPD      Z6, Z3, Z6
@@ -1603,9 +1109,9 @@ divided65:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some60
+	JMP         some34
 
-done61:
+done35:
 	VZEROUPPER
 	RET
 
@@ -1643,13 +1149,13 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -1664,25 +1170,25 @@ strand7:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
+near10:
 	VCVTPH2PS (BX), Z13
 	VCVTPH2PS 32(BX), Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal11
 	VDIVPS    Z2, Z13, Z13
 	VDIVPS    Z2, Z14, Z14
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -1690,7 +1196,7 @@ reciprocal9:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -1718,25 +1224,25 @@ divided10:
 	VCVTPS2PH   $0x00, Z13, Y13
 	VCVTPS2PH   $0x00, Z14, Y14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU64   Y13, (SI)
 	VMOVDQU64   Y14, 32(SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 
-stored12:
+stored14:
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal15
 	VDIVPS    Z2, Z13, Z13
 	VDIVPS    Z2, Z14, Z14
-	JMP       divided14
+	JMP       divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z13, Z13
@@ -1744,7 +1250,7 @@ reciprocal13:
 	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -1772,21 +1278,21 @@ divided14:
 	VCVTPS2PH   $0x00, Z13, Y13
 	VCVTPS2PH   $0x00, Z14, Y14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around17
 	VMOVDQU64   Y13, 64(SI)
 	VMOVDQU64   Y14, 96(SI)
-	JMP         stored16
+	JMP         stored18
 
-around15:
+around17:
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored16:
+stored18:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block5
+	JNE     block7
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -1800,47 +1306,47 @@ stored16:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand7
+	JNE     strand9
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn4
+	JMP     turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand20:
+strand22:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VCVTPH2PS.Z  (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal23
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided22
+	JMP          divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
 	VDIVPS  Z2, Z6, Z6
 	VMULPS  Z6, Z5, Z2
 
-divided22:
+divided24:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -1869,7 +1375,7 @@ divided22:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand20
+	JNE         strand22
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1882,9 +1388,9 @@ divided22:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some17
+	JMP         some19
 
-done18:
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1911,9 +1417,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest25
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -1923,39 +1429,39 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded29:
+loaded31:
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal32
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided31
+	JMP       divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1963,7 +1469,7 @@ reciprocal30:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -1995,37 +1501,37 @@ divided31:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Y14, (SI)
 	VMOVDQU64   Y15, 32(SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored33:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded35:
+loaded37:
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -2033,7 +1539,7 @@ reciprocal36:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided37:
+divided39:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -2065,25 +1571,25 @@ divided37:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around40
 	VMOVDQU64   Y14, 64(SI)
 	VMOVDQU64   Y15, 96(SI)
-	JMP         stored39
+	JMP         stored41
 
-around38:
+around40:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
+blocks28:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -2092,42 +1598,45 @@ blocks26:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest23
+	JMP     rest25
 
-wide24:
-block40:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near42
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near42:
+near44:
+	XORQ R11, R11
+
+group45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	JEQ     loaded46
+	VMOVUPS (DI)(R11*4), Z0
+	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded43:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	JEQ     loaded47
+	VMOVUPS (R8)(R11*4), Z2
+	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded44:
-	VCVTPH2PS (BX), Z6
-	VCVTPH2PS 32(BX), Z7
+loaded47:
+	VCVTPH2PS (BX)(R11*2), Z6
+	VCVTPH2PS 32(BX)(R11*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal45
+	JNE       reciprocal48
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided46
+	JMP       divided49
 
-reciprocal45:
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -2135,7 +1644,7 @@ reciprocal45:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided46:
+divided49:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -2152,169 +1661,90 @@ divided46:
 	VCMPPS      $0x0c, Z11, Z9, K4
 	VSUBPS      Z6, Z8, K1, Z10
 	VSUBPS      Z7, Z9, K2, Z11
-	VCVTPH2PS   (DX), Z6
-	VCVTPH2PS   32(DX), Z7
+	VCVTPH2PS   (DX)(R11*2), Z6
+	VCVTPH2PS   32(DX)(R11*2), Z7
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
 	VMULPS      Z10, Z6, Z8
 	VMULPS      Z11, Z7, Z9
 	VMOVAPS.Z   Z8, K5, Z8
 	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     (R9), Z10
-	VMOVUPS     64(R9), Z11
+	VMOVUPS     (R9)(R11*4), Z10
+	VMOVUPS     64(R9)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R9)
-	VMOVUPS     Z9, 64(R9)
+	VMOVUPS     Z8, (R9)(R11*4)
+	VMOVUPS     Z9, 64(R9)(R11*4)
 	VMOVAPS.Z   Z6, K3, Z8
 	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     (R10), Z10
-	VMOVUPS     64(R10), Z11
+	VMOVUPS     (R10)(R11*4), Z10
+	VMOVUPS     64(R10)(R11*4), Z11
 	VADDPS      Z8, Z10, Z8
 	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R10)
-	VMOVUPS     Z9, 64(R10)
+	VMOVUPS     Z8, (R10)(R11*4)
+	VMOVUPS     Z9, 64(R10)(R11*4)
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around47
-	VMOVDQU64   Y6, (SI)
-	VMOVDQU64   Y7, 32(SI)
-	JMP         stored48
+	JNE         around50
+	VMOVDQU64   Y6, (SI)(R11*2)
+	VMOVDQU64   Y7, 32(SI)(R11*2)
+	JMP         stored51
 
-around47:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around50:
+	VMOVNTDQ Y6, (SI)(R11*2)
+	VMOVNTDQ Y7, 32(SI)(R11*2)
 
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded50:
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal51
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided52:
-	VRNDSCALEPS $0x08, Z6, Z8
-	VRNDSCALEPS $0x08, Z7, Z9
-	VSUBPS      Z2, Z5, Z10
-	VSUBPS      Z3, Z5, Z11
-	VMINPS      Z10, Z8, Z10
-	VMINPS      Z11, Z9, Z11
-	VSUBPS      Z2, Z4, Z12
-	VSUBPS      Z3, Z4, Z13
-	VMAXPS      Z12, Z10, Z10
-	VMAXPS      Z13, Z11, Z11
-	VCMPPS      $0x00, Z10, Z8, K1
-	VCMPPS      $0x00, Z11, Z9, K2
-	VCMPPS      $0x0c, Z10, Z8, K3
-	VCMPPS      $0x0c, Z11, Z9, K4
-	VSUBPS      Z6, Z8, K1, Z10
-	VSUBPS      Z7, Z9, K2, Z11
-	VCVTPH2PS   64(DX), Z6
-	VCVTPH2PS   96(DX), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z10, Z6, Z8
-	VMULPS      Z11, Z7, Z9
-	VMOVAPS.Z   Z8, K5, Z8
-	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     128(R9), Z10
-	VMOVUPS     192(R9), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R9)
-	VMOVUPS     Z9, 192(R9)
-	VMOVAPS.Z   Z6, K3, Z8
-	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     128(R10), Z10
-	VMOVUPS     192(R10), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, 128(R10)
-	VMOVUPS     Z9, 192(R10)
-	VMOVAPS.Z   Z6, K1, Z6
-	VMOVAPS.Z   Z7, K2, Z7
-	VCVTPS2PH   $0x00, Z6, Y6
-	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around53
-	VMOVDQU64   Y6, 64(SI)
-	VMOVDQU64   Y7, 96(SI)
-	JMP         stored54
-
-around53:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored54:
+stored51:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group45
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay55
+	JEQ  stay52
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay55:
+stay52:
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block42
 
-blocks41:
-rest23:
-some56:
+blocks43:
+rest25:
+some53:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done54
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded58:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded56
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded59:
+loaded56:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal60
+	JNE         reciprocal57
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided61
+	JMP         divided58
 
-reciprocal60:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided61:
+divided58:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -2345,9 +1775,9 @@ divided61:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some53
 
-done57:
+done54:
 	VZEROUPPER
 	RET
 
@@ -2376,13 +1806,13 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -2397,27 +1827,27 @@ strand7:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
+near10:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal11
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z3, Z15, Z15
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -2425,7 +1855,7 @@ reciprocal9:
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2455,25 +1885,25 @@ divided10:
 	VMOVDQA64   Z14, Z14
 	VPERMT2W    Z15, Z0, Z14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around13
 	VMOVDQU64   Z14, (SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Z14, (SI)
 
-stored12:
+stored14:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal15
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z3, Z15, Z15
-	JMP       divided14
+	JMP       divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -2481,7 +1911,7 @@ reciprocal13:
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2511,19 +1941,19 @@ divided14:
 	VMOVDQA64   Z14, Z14
 	VPERMT2W    Z15, Z0, Z14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around17
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored16
+	JMP         stored18
 
-around15:
+around17:
 	VMOVNTDQ Z14, 64(SI)
 
-stored16:
+stored18:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block5
+	JNE     block7
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -2537,31 +1967,31 @@ stored16:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand7
+	JNE     strand9
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn4
+	JMP     turn6
 
-turns6:
-some17:
+turns8:
+some19:
 	TESTQ      AX, AX
-	JLE        done18
+	JLE        done20
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near19:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand20:
+strand22:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -2569,16 +1999,16 @@ strand20:
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal21
+	JNE          reciprocal23
 	VDIVPS       Z3, Z6, Z3
-	JMP          divided22
+	JMP          divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z3, Z7, Z7
 	VMULPS  Z7, Z6, Z3
 
-divided22:
+divided24:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2609,7 +2039,7 @@ divided22:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand20
+	JNE         strand22
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -2622,9 +2052,9 @@ divided22:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some17
+	JMP         some19
 
-done18:
+done20:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2651,9 +2081,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide26
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest25
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -2663,41 +2093,41 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block25:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks28
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded30
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded28:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded31
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded29:
+loaded31:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal32
 	VDIVPS    Z1, Z15, Z15
 	VDIVPS    Z2, Z16, Z16
-	JMP       divided31
+	JMP       divided33
 
-reciprocal30:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2705,7 +2135,7 @@ reciprocal30:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided31:
+divided33:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2739,37 +2169,37 @@ divided31:
 	VMOVDQA64   Z15, Z15
 	VPERMT2W    Z16, Z0, Z15
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around34
 	VMOVDQU64   Z15, (SI)
-	JMP         stored33
+	JMP         stored35
 
-around32:
+around34:
 	VMOVNTDQ Z15, (SI)
 
-stored33:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded35:
+loaded37:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z1, Z15, Z15
 	VDIVPS    Z2, Z16, Z16
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2777,7 +2207,7 @@ reciprocal36:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided37:
+divided39:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2811,23 +2241,23 @@ divided37:
 	VMOVDQA64   Z15, Z15
 	VPERMT2W    Z16, Z0, Z15
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around40
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored39
+	JMP         stored41
 
-around38:
+around40:
 	VMOVNTDQ Z15, 64(SI)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block27
 
-blocks26:
+blocks28:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -2836,44 +2266,47 @@ blocks26:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest23
+	JMP     rest25
 
-wide24:
-block40:
+wide26:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks43
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near42
+	JEQ        near44
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near42:
+near44:
+	XORQ R11, R11
+
+group45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
+	JEQ     loaded46
+	VMOVUPS (DI)(R11*4), Z1
+	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded43:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
+	JEQ     loaded47
+	VMOVUPS (R8)(R11*4), Z3
+	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded44:
-	VPMOVZXWD (BX), Z7
+loaded47:
+	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(BX), Z8
+	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal45
+	JNE       reciprocal48
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided46
+	JMP       divided49
 
-reciprocal45:
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -2881,7 +2314,7 @@ reciprocal45:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided46:
+divided49:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2898,9 +2331,9 @@ divided46:
 	VCMPPS      $0x0c, Z12, Z10, K4
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
-	VPMOVZXWD   (DX), Z7
+	VPMOVZXWD   (DX)(R11*2), Z7
 	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   32(DX), Z8
+	VPMOVZXWD   32(DX)(R11*2), Z8
 	VPSLLD      $0x10, Z8, Z8
 	KORW        K3, K1, K5
 	KORW        K4, K2, K6
@@ -2908,162 +2341,81 @@ divided46:
 	VMULPS      Z12, Z8, Z10
 	VMOVAPS.Z   Z9, K5, Z9
 	VMOVAPS.Z   Z10, K6, Z10
-	VMOVUPS     (R9), Z11
-	VMOVUPS     64(R9), Z12
+	VMOVUPS     (R9)(R11*4), Z11
+	VMOVUPS     64(R9)(R11*4), Z12
 	VADDPS      Z9, Z11, Z9
 	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, (R9)
-	VMOVUPS     Z10, 64(R9)
+	VMOVUPS     Z9, (R9)(R11*4)
+	VMOVUPS     Z10, 64(R9)(R11*4)
 	VMOVAPS.Z   Z7, K3, Z9
 	VMOVAPS.Z   Z8, K4, Z10
-	VMOVUPS     (R10), Z11
-	VMOVUPS     64(R10), Z12
+	VMOVUPS     (R10)(R11*4), Z11
+	VMOVUPS     64(R10)(R11*4), Z12
 	VADDPS      Z9, Z11, Z9
 	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, (R10)
-	VMOVUPS     Z10, 64(R10)
+	VMOVUPS     Z9, (R10)(R11*4)
+	VMOVUPS     Z10, 64(R10)(R11*4)
 	VMOVAPS.Z   Z7, K1, Z7
 	VMOVAPS.Z   Z8, K2, Z8
 	VMOVDQA64   Z7, Z7
 	VPERMT2W    Z8, Z0, Z7
 	CMPB        76(CX), $0x00
-	JNE         around47
-	VMOVDQU64   Z7, (SI)
-	JMP         stored48
+	JNE         around50
+	VMOVDQU64   Z7, (SI)(R11*2)
+	JMP         stored51
 
-around47:
-	VMOVNTDQ Z7, (SI)
+around50:
+	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
-
-loaded50:
-	VPMOVZXWD 64(BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(BX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal51
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z1, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z2, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided52:
-	VRNDSCALEPS $0x08, Z7, Z9
-	VRNDSCALEPS $0x08, Z8, Z10
-	VSUBPS      Z3, Z6, Z11
-	VSUBPS      Z4, Z6, Z12
-	VMINPS      Z11, Z9, Z11
-	VMINPS      Z12, Z10, Z12
-	VSUBPS      Z3, Z5, Z13
-	VSUBPS      Z4, Z5, Z14
-	VMAXPS      Z13, Z11, Z11
-	VMAXPS      Z14, Z12, Z12
-	VCMPPS      $0x00, Z11, Z9, K1
-	VCMPPS      $0x00, Z12, Z10, K2
-	VCMPPS      $0x0c, Z11, Z9, K3
-	VCMPPS      $0x0c, Z12, Z10, K4
-	VSUBPS      Z7, Z9, K1, Z11
-	VSUBPS      Z8, Z10, K2, Z12
-	VPMOVZXWD   64(DX), Z7
-	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   96(DX), Z8
-	VPSLLD      $0x10, Z8, Z8
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z11, Z7, Z9
-	VMULPS      Z12, Z8, Z10
-	VMOVAPS.Z   Z9, K5, Z9
-	VMOVAPS.Z   Z10, K6, Z10
-	VMOVUPS     128(R9), Z11
-	VMOVUPS     192(R9), Z12
-	VADDPS      Z9, Z11, Z9
-	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, 128(R9)
-	VMOVUPS     Z10, 192(R9)
-	VMOVAPS.Z   Z7, K3, Z9
-	VMOVAPS.Z   Z8, K4, Z10
-	VMOVUPS     128(R10), Z11
-	VMOVUPS     192(R10), Z12
-	VADDPS      Z9, Z11, Z9
-	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, 128(R10)
-	VMOVUPS     Z10, 192(R10)
-	VMOVAPS.Z   Z7, K1, Z7
-	VMOVAPS.Z   Z8, K2, Z8
-	VMOVDQA64   Z7, Z7
-	VPERMT2W    Z8, Z0, Z7
-	CMPB        76(CX), $0x00
-	JNE         around53
-	VMOVDQU64   Z7, 64(SI)
-	JMP         stored54
-
-around53:
-	VMOVNTDQ Z7, 64(SI)
-
-stored54:
+stored51:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group45
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay55
+	JEQ  stay52
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay55:
+stay52:
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block42
 
-blocks41:
-rest23:
-some56:
+blocks43:
+rest25:
+some53:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done54
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded58:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded56
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded59:
+loaded56:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal60
+	JNE         reciprocal57
 	VDIVPS      Z1, Z0, Z0
-	JMP         divided61
+	JMP         divided58
 
-reciprocal60:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided61:
+divided58:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -3096,9 +2448,9 @@ divided61:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some53
 
-done57:
+done54:
 	VZEROUPPER
 	RET
 
@@ -3136,9 +2488,9 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
-// func fakeQuantizeBackwardAVX512F32F32F32F8E4M3(n int, f *frame)
+// func fakeQuantizeBackwardAVX512F32F32F32F8(n int, f *frame)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3148,6 +2500,7 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -3170,17 +2523,17 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
 near5:
 	CMPB    72(CX), $0x00
@@ -3216,10 +2569,10 @@ divided9:
 	VANDPS    all32_80000000<>+0(SB), Z15, Z17
 	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
+	VMAXPS    (R11), Z18, Z18
+	VMAXPS    (R11), Z19, Z19
+	VPADDD    64(R11), Z18, Z18
+	VPADDD    64(R11), Z19, Z19
 	VORPS     Z16, Z18, Z18
 	VORPS     Z17, Z19, Z19
 	VADDPS    Z18, Z14, Z20
@@ -3298,10 +2651,10 @@ divided15:
 	VANDPS    all32_80000000<>+0(SB), Z15, Z17
 	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
+	VMAXPS    (R11), Z18, Z18
+	VMAXPS    (R11), Z19, Z19
+	VPADDD    64(R11), Z18, Z18
+	VPADDD    64(R11), Z19, Z19
 	VORPS     Z16, Z18, Z18
 	VORPS     Z17, Z19, Z19
 	VADDPS    Z18, Z14, Z20
@@ -3370,134 +2723,43 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R12, R12
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R12*4), Z0
+	VMOVUPS 64(DI)(R12*4), Z1
 
 loaded22:
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal23
-	VDIVPS  Z0, Z6, Z6
-	VDIVPS  Z1, Z7, Z7
-	JMP     divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z10, Z10
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   (DX), Z6
-	VMOVUPS   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded23
+	VMOVUPS (R8)(R12*4), Z2
+	VMOVUPS 64(R8)(R12*4), Z3
 
-loaded28:
-	VMOVUPS 128(BX), Z6
-	VMOVUPS 192(BX), Z7
+loaded23:
+	VMOVUPS (BX)(R12*4), Z6
+	VMOVUPS 64(BX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal24
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided30
+	JMP     divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -3505,15 +2767,15 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z6, Z8
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
 	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z10, Z10
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
+	VMAXPS    (R11), Z10, Z10
+	VMAXPS    (R11), Z11, Z11
+	VPADDD    64(R11), Z10, Z10
+	VPADDD    64(R11), Z11, Z11
 	VORPS     Z8, Z10, Z10
 	VORPS     Z9, Z11, Z11
 	VADDPS    Z10, Z6, Z12
@@ -3536,89 +2798,92 @@ divided30:
 	VCMPPS    $0x0c, Z11, Z7, K4
 	VSUBPS    Z6, Z8, K1, Z10
 	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   128(DX), Z6
-	VMOVUPS   192(DX), Z7
+	VMOVUPS   (DX)(R12*4), Z6
+	VMOVUPS   64(DX)(R12*4), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z10, Z6, Z8
 	VMULPS    Z11, Z7, Z9
 	VMOVAPS.Z Z8, K5, Z8
 	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
+	VMOVUPS   (R9)(R12*4), Z10
+	VMOVUPS   64(R9)(R12*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
+	VMOVUPS   Z8, (R9)(R12*4)
+	VMOVUPS   Z9, 64(R9)(R12*4)
 	VMOVAPS.Z Z6, K3, Z8
 	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
+	VMOVUPS   (R10)(R12*4), Z10
+	VMOVUPS   64(R10)(R12*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
+	VMOVUPS   Z8, (R10)(R12*4)
+	VMOVUPS   Z9, 64(R10)(R12*4)
 	VMOVAPS.Z Z6, K1, Z6
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Z6, (SI)(R12*4)
+	VMOVDQU64 Z7, 64(SI)(R12*4)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around26:
+	VMOVNTDQ Z6, (SI)(R12*4)
+	VMOVNTDQ Z7, 64(SI)(R12*4)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R12
+	CMPQ R12, $0x00000040
+	JNE  group21
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
+	JLE       done30
+	MOVQ      $-1, R12
+	BZHIQ     AX, R12, R12
+	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded32:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal33
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided39
+	JMP       divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided34:
 	VANDPS    all32_80000000<>+0(SB), Z1, Z3
 	VANDPS    all32_7f800000<>+0(SB), Z1, Z6
-	VMAXPS    all32_3c800000<>+0(SB), Z6, Z6
-	VPADDD    all32_a000000<>+0(SB), Z6, Z6
+	VMAXPS    (R11), Z6, Z6
+	VPADDD    64(R11), Z6, Z6
 	VORPS     Z3, Z6, Z6
 	VADDPS    Z6, Z1, Z7
 	VSUBPS    Z6, Z7, Z6
@@ -3651,9 +2916,9 @@ divided39:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some34
+	JMP       some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -3693,45 +2958,9 @@ DATA all32_7f800000<>+56(SB)/4, $0x7f800000
 DATA all32_7f800000<>+60(SB)/4, $0x7f800000
 GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_3c800000<>+0(SB)/4, $0x3c800000
-DATA all32_3c800000<>+4(SB)/4, $0x3c800000
-DATA all32_3c800000<>+8(SB)/4, $0x3c800000
-DATA all32_3c800000<>+12(SB)/4, $0x3c800000
-DATA all32_3c800000<>+16(SB)/4, $0x3c800000
-DATA all32_3c800000<>+20(SB)/4, $0x3c800000
-DATA all32_3c800000<>+24(SB)/4, $0x3c800000
-DATA all32_3c800000<>+28(SB)/4, $0x3c800000
-DATA all32_3c800000<>+32(SB)/4, $0x3c800000
-DATA all32_3c800000<>+36(SB)/4, $0x3c800000
-DATA all32_3c800000<>+40(SB)/4, $0x3c800000
-DATA all32_3c800000<>+44(SB)/4, $0x3c800000
-DATA all32_3c800000<>+48(SB)/4, $0x3c800000
-DATA all32_3c800000<>+52(SB)/4, $0x3c800000
-DATA all32_3c800000<>+56(SB)/4, $0x3c800000
-DATA all32_3c800000<>+60(SB)/4, $0x3c800000
-GLOBL all32_3c800000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_a000000<>+0(SB)/4, $0x0a000000
-DATA all32_a000000<>+4(SB)/4, $0x0a000000
-DATA all32_a000000<>+8(SB)/4, $0x0a000000
-DATA all32_a000000<>+12(SB)/4, $0x0a000000
-DATA all32_a000000<>+16(SB)/4, $0x0a000000
-DATA all32_a000000<>+20(SB)/4, $0x0a000000
-DATA all32_a000000<>+24(SB)/4, $0x0a000000
-DATA all32_a000000<>+28(SB)/4, $0x0a000000
-DATA all32_a000000<>+32(SB)/4, $0x0a000000
-DATA all32_a000000<>+36(SB)/4, $0x0a000000
-DATA all32_a000000<>+40(SB)/4, $0x0a000000
-DATA all32_a000000<>+44(SB)/4, $0x0a000000
-DATA all32_a000000<>+48(SB)/4, $0x0a000000
-DATA all32_a000000<>+52(SB)/4, $0x0a000000
-DATA all32_a000000<>+56(SB)/4, $0x0a000000
-DATA all32_a000000<>+60(SB)/4, $0x0a000000
-GLOBL all32_a000000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeBackwardAVX512F64F64F64F8E4M3(n int, f *frame)
+// func fakeQuantizeBackwardAVX512F64F64F64F8(n int, f *frame)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3741,6 +2970,7 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (R8), Z2
@@ -3751,142 +2981,51 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 256(DX)(R11*1)
-	PREFETCHT1 320(DX)(R11*1)
-	PREFETCHT1 384(DX)(R11*1)
-	PREFETCHT1 448(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
-	PREFETCHT1 256(BX)(R11*1)
-	PREFETCHT1 320(BX)(R11*1)
-	PREFETCHT1 384(BX)(R11*1)
-	PREFETCHT1 448(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 256(DX)(R12*1)
+	PREFETCHT1 320(DX)(R12*1)
+	PREFETCHT1 384(DX)(R12*1)
+	PREFETCHT1 448(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+	PREFETCHT1 256(BX)(R12*1)
+	PREFETCHT1 320(BX)(R12*1)
+	PREFETCHT1 384(BX)(R12*1)
+	PREFETCHT1 448(BX)(R12*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
+	XORQ R12, R12
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Z2
-	VMOVUPD 64(R8), Z3
+	VMOVUPD (DI)(R12*8), Z0
+	VMOVUPD 64(DI)(R12*8), Z1
 
 loaded6:
-	VMOVUPD (BX), Z6
-	VMOVUPD 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_310000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_310000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   (DX), Z6
-	VMOVUPD   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   (R9), Z10
-	VMOVUPD   64(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R9)
-	VMOVUPD   Z9, 64(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   (R10), Z10
-	VMOVUPD   64(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R10)
-	VMOVUPD   Z9, 64(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 128(DI), Z0
-	VMOVUPD 192(DI), Z1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
+	JEQ     loaded7
+	VMOVUPD (R8)(R12*8), Z2
+	VMOVUPD 64(R8)(R12*8), Z3
 
-loaded12:
-	VMOVUPD 128(BX), Z6
-	VMOVUPD 192(BX), Z7
+loaded7:
+	VMOVUPD (BX)(R12*8), Z6
+	VMOVUPD 64(BX)(R12*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -3894,15 +3033,15 @@ reciprocal13:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided14:
+divided9:
 	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
 	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_310000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_310000000000000<>+0(SB), Z11, Z11
+	VMAXPD    (R11), Z10, Z10
+	VMAXPD    (R11), Z11, Z11
+	VPADDQ    64(R11), Z10, Z10
+	VPADDQ    64(R11), Z11, Z11
 	VORPD     Z8, Z10, Z10
 	VORPD     Z9, Z11, Z11
 	VADDPD    Z10, Z6, Z12
@@ -3925,276 +3064,91 @@ divided14:
 	VCMPPD    $0x0c, Z11, Z7, K4
 	VSUBPD    Z6, Z8, K1, Z10
 	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   128(DX), Z6
-	VMOVUPD   192(DX), Z7
+	VMOVUPD   (DX)(R12*8), Z6
+	VMOVUPD   64(DX)(R12*8), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPD    Z10, Z6, Z8
 	VMULPD    Z11, Z7, Z9
 	VMOVAPD.Z Z8, K5, Z8
 	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   128(R9), Z10
-	VMOVUPD   192(R9), Z11
+	VMOVUPD   (R9)(R12*8), Z10
+	VMOVUPD   64(R9)(R12*8), Z11
 	VADDPD    Z8, Z10, Z8
 	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R9)
-	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   Z8, (R9)(R12*8)
+	VMOVUPD   Z9, 64(R9)(R12*8)
 	VMOVAPD.Z Z6, K3, Z8
 	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   128(R10), Z10
-	VMOVUPD   192(R10), Z11
+	VMOVUPD   (R10)(R12*8), Z10
+	VMOVUPD   64(R10)(R12*8), Z11
 	VADDPD    Z8, Z10, Z8
 	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R10)
-	VMOVUPD   Z9, 192(R10)
+	VMOVUPD   Z8, (R10)(R12*8)
+	VMOVUPD   Z9, 64(R10)(R12*8)
 	VMOVAPD.Z Z6, K1, Z6
 	VMOVAPD.Z Z7, K2, Z7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU64 Z6, (SI)(R12*8)
+	VMOVDQU64 Z7, 64(SI)(R12*8)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around10:
+	VMOVNTDQ Z6, (SI)(R12*8)
+	VMOVNTDQ Z7, 64(SI)(R12*8)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 256(DI), Z0
-	VMOVUPD 320(DI), Z1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 256(R8), Z2
-	VMOVUPD 320(R8), Z3
-
-loaded18:
-	VMOVUPD 256(BX), Z6
-	VMOVUPD 320(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_310000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_310000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   256(DX), Z6
-	VMOVUPD   320(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   256(R9), Z10
-	VMOVUPD   320(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R9)
-	VMOVUPD   Z9, 320(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   256(R10), Z10
-	VMOVUPD   320(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R10)
-	VMOVUPD   Z9, 320(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU64 Z6, 256(SI)
-	VMOVDQU64 Z7, 320(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Z6, 256(SI)
-	VMOVNTDQ Z7, 320(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD 384(DI), Z0
-	VMOVUPD 448(DI), Z1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 384(R8), Z2
-	VMOVUPD 448(R8), Z3
-
-loaded24:
-	VMOVUPD 384(BX), Z6
-	VMOVUPD 448(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_310000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_310000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   384(DX), Z6
-	VMOVUPD   448(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   384(R9), Z10
-	VMOVUPD   448(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R9)
-	VMOVUPD   Z9, 448(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   384(R10), Z10
-	VMOVUPD   448(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R10)
-	VMOVUPD   Z9, 448(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU64 Z6, 384(SI)
-	VMOVDQU64 Z7, 448(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Z6, 384(SI)
-	VMOVNTDQ Z7, 448(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group5
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ     AX, AX
-	JLE       done31
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
+	JLE       done14
+	MOVQ      $-1, R12
+	BZHIQ     AX, R12, R12
+	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded15
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded32:
+loaded15:
 	CMPB      73(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded16
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded33:
+loaded16:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided35:
+divided18:
 	VANDPD    all64_8000000000000000<>+0(SB), Z1, Z3
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z1, Z6
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z6, Z6
-	VPADDQ    all64_310000000000000<>+0(SB), Z6, Z6
+	VMAXPD    (R11), Z6, Z6
+	VPADDQ    64(R11), Z6, Z6
 	VORPD     Z3, Z6, Z6
 	VADDPD    Z6, Z1, Z7
 	VSUBPD    Z6, Z7, Z6
@@ -4227,9 +3181,9 @@ divided35:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some30
+	JMP       some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
@@ -4253,29 +3207,9 @@ DATA all64_7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
 GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_3f90000000000000<>+0(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+8(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+16(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+24(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+32(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+40(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+48(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+56(SB)/8, $0x3f90000000000000
-GLOBL all64_3f90000000000000<>(SB), RODATA|NOPTR, $64
-
-DATA all64_310000000000000<>+0(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+8(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+16(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+24(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+32(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+40(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+48(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+56(SB)/8, $0x0310000000000000
-GLOBL all64_310000000000000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeBackwardAVX512F16F16F16F8E4M3(n int, f *frame)
+// func fakeQuantizeBackwardAVX512F16F16F16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -4285,6 +3219,7 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -4307,13 +3242,13 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
 near5:
 	CMPB    72(CX), $0x00
@@ -4349,10 +3284,10 @@ divided9:
 	VANDPS    all32_80000000<>+0(SB), Z15, Z17
 	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
+	VMAXPS    (R11), Z18, Z18
+	VMAXPS    (R11), Z19, Z19
+	VPADDD    64(R11), Z18, Z18
+	VPADDD    64(R11), Z19, Z19
 	VORPS     Z16, Z18, Z18
 	VORPS     Z17, Z19, Z19
 	VADDPS    Z18, Z14, Z20
@@ -4433,10 +3368,10 @@ divided15:
 	VANDPS    all32_80000000<>+0(SB), Z15, Z17
 	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
+	VMAXPS    (R11), Z18, Z18
+	VMAXPS    (R11), Z19, Z19
+	VPADDD    64(R11), Z18, Z18
+	VPADDD    64(R11), Z19, Z19
 	VORPS     Z16, Z18, Z18
 	VORPS     Z17, Z19, Z19
 	VADDPS    Z18, Z14, Z20
@@ -4507,2173 +3442,39 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	XORQ R12, R12
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	VMOVUPS (DI)(R12*4), Z0
+	VMOVUPS 64(DI)(R12*4), Z1
 
 loaded22:
-	VCVTPH2PS (BX), Z6
-	VCVTPH2PS 32(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z10, Z10
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS (DX), Z6
-	VCVTPH2PS 32(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	VCVTPS2PH $0x00, Z6, Y6
-	VCVTPS2PH $0x00, Z7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Y6, (SI)
-	VMOVDQU64 Y7, 32(SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded28:
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal29
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided30:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z10, Z10
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	VCVTPS2PH $0x00, Z6, Y6
-	VCVTPS2PH $0x00, Z7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Y6, 64(SI)
-	VMOVDQU64 Y7, 96(SI)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored32:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay33
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay33:
-	SUBQ $0x00000040, AX
-	JMP  block18
-
-blocks19:
-rest1:
-some34:
-	TESTQ     AX, AX
-	JLE       done35
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded36
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded36:
-	CMPB      73(CX), $0x00
-	JEQ       loaded37
-	VMOVUPS.Z (R8), K1, Z2
-
-loaded37:
-	VCVTPH2PS.Z (BX), K1, Z1
-	CMPB        75(CX), $0x00
-	JNE         reciprocal38
-	VDIVPS      Z0, Z1, Z1
-	JMP         divided39
-
-reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z3
-	VDIVPS  Z0, Z3, Z3
-	VMULPS  Z3, Z1, Z1
-
-divided39:
-	VANDPS      all32_80000000<>+0(SB), Z1, Z3
-	VANDPS      all32_7f800000<>+0(SB), Z1, Z6
-	VMAXPS      all32_3c800000<>+0(SB), Z6, Z6
-	VPADDD      all32_a000000<>+0(SB), Z6, Z6
-	VORPS       Z3, Z6, Z6
-	VADDPS      Z6, Z1, Z7
-	VSUBPS      Z6, Z7, Z6
-	VORPS       Z3, Z6, Z3
-	VSUBPS      Z2, Z5, Z6
-	VMINPS      Z6, Z1, Z6
-	VSUBPS      Z2, Z4, Z7
-	VMAXPS      Z7, Z6, Z6
-	VCMPPS      $0x00, Z6, Z1, K2
-	VCMPPS      $0x0c, Z6, Z1, K3
-	VSUBPS      Z1, Z3, K2, Z6
-	VCVTPH2PS.Z (DX), K1, Z1
-	KORW        K3, K2, K4
-	VMULPS      Z6, Z1, Z3
-	VMOVAPS.Z   Z3, K4, Z3
-	VMOVUPS.Z   (R9), K1, Z6
-	VADDPS      Z3, Z6, Z3
-	VMOVUPS     Z3, K1, (R9)
-	VMOVAPS.Z   Z1, K3, Z3
-	VMOVUPS.Z   (R10), K1, Z6
-	VADDPS      Z3, Z6, Z3
-	VMOVUPS     Z3, K1, (R10)
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some34
-
-done35:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX512BF16BF16BF16F8E4M3(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VMOVDQU64    odd16<>+0(SB), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 56(CX), Z5
-	VBROADCASTSS 64(CX), Z6
-	CMPB         74(CX), $0x00
-	JNE          wide2
-	CMPQ         AX, $0x00000040
-	JLT          rest1
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
-
-block3:
-	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near5:
-	CMPB    72(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
-
-loaded6:
-	CMPB    73(CX), $0x00
-	JEQ     loaded7
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
-
-loaded7:
-	VPMOVZXWD (BX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal8
-	VDIVPS    Z1, Z15, Z15
-	VDIVPS    Z2, Z16, Z16
-	JMP       divided9
-
-reciprocal8:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z1, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z2, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided9:
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_80000000<>+0(SB), Z16, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z20, Z20
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z20, Z20
-	VORPS     Z17, Z19, Z19
-	VORPS     Z18, Z20, Z20
-	VADDPS    Z19, Z15, Z21
-	VADDPS    Z20, Z16, Z22
-	VSUBPS    Z19, Z21, Z19
-	VSUBPS    Z20, Z22, Z20
-	VORPS     Z17, Z19, Z17
-	VORPS     Z18, Z20, Z18
-	VSUBPS    Z3, Z6, Z19
-	VSUBPS    Z4, Z6, Z20
-	VMINPS    Z19, Z15, Z19
-	VMINPS    Z20, Z16, Z20
-	VSUBPS    Z3, Z5, Z21
-	VSUBPS    Z4, Z5, Z22
-	VMAXPS    Z21, Z19, Z19
-	VMAXPS    Z22, Z20, Z20
-	VCMPPS    $0x00, Z19, Z15, K1
-	VCMPPS    $0x00, Z20, Z16, K2
-	VCMPPS    $0x0c, Z19, Z15, K3
-	VCMPPS    $0x0c, Z20, Z16, K4
-	VSUBPS    Z15, Z17, K1, Z19
-	VSUBPS    Z16, Z18, K2, Z20
-	VPMOVZXWD (DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z19, Z15, Z17
-	VMULPS    Z20, Z16, Z18
-	VADDPS    Z17, Z7, K5, Z7
-	VADDPS    Z18, Z8, K6, Z8
-	VADDPS    Z15, Z11, K3, Z11
-	VADDPS    Z16, Z12, K4, Z12
-	VMOVAPS.Z Z15, K1, Z15
-	VMOVAPS.Z Z16, K2, Z16
-	VMOVDQA64 Z15, Z15
-	VPERMT2W  Z16, Z0, Z15
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Z15, (SI)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Z15, (SI)
-
-stored11:
-	CMPB    72(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
-
-loaded12:
-	CMPB    73(CX), $0x00
-	JEQ     loaded13
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
-
-loaded13:
-	VPMOVZXWD 64(BX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal14
-	VDIVPS    Z1, Z15, Z15
-	VDIVPS    Z2, Z16, Z16
-	JMP       divided15
-
-reciprocal14:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z1, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z2, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided15:
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_80000000<>+0(SB), Z16, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z20, Z20
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z20, Z20
-	VORPS     Z17, Z19, Z19
-	VORPS     Z18, Z20, Z20
-	VADDPS    Z19, Z15, Z21
-	VADDPS    Z20, Z16, Z22
-	VSUBPS    Z19, Z21, Z19
-	VSUBPS    Z20, Z22, Z20
-	VORPS     Z17, Z19, Z17
-	VORPS     Z18, Z20, Z18
-	VSUBPS    Z3, Z6, Z19
-	VSUBPS    Z4, Z6, Z20
-	VMINPS    Z19, Z15, Z19
-	VMINPS    Z20, Z16, Z20
-	VSUBPS    Z3, Z5, Z21
-	VSUBPS    Z4, Z5, Z22
-	VMAXPS    Z21, Z19, Z19
-	VMAXPS    Z22, Z20, Z20
-	VCMPPS    $0x00, Z19, Z15, K1
-	VCMPPS    $0x00, Z20, Z16, K2
-	VCMPPS    $0x0c, Z19, Z15, K3
-	VCMPPS    $0x0c, Z20, Z16, K4
-	VSUBPS    Z15, Z17, K1, Z19
-	VSUBPS    Z16, Z18, K2, Z20
-	VPMOVZXWD 64(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z19, Z15, Z17
-	VMULPS    Z20, Z16, Z18
-	VADDPS    Z17, Z9, K5, Z9
-	VADDPS    Z18, Z10, K6, Z10
-	VADDPS    Z15, Z13, K3, Z13
-	VADDPS    Z16, Z14, K4, Z14
-	VMOVAPS.Z Z15, K1, Z15
-	VMOVAPS.Z Z16, K2, Z16
-	VMOVDQA64 Z15, Z15
-	VPERMT2W  Z16, Z0, Z15
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Z15, 64(SI)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Z15, 64(SI)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block3
-
-blocks4:
-	VMOVUPS Z7, (R9)
-	VMOVUPS Z8, 64(R9)
-	VMOVUPS Z9, 128(R9)
-	VMOVUPS Z10, 192(R9)
-	VMOVUPS Z11, (R10)
-	VMOVUPS Z12, 64(R10)
-	VMOVUPS Z13, 128(R10)
-	VMOVUPS Z14, 192(R10)
-	JMP     rest1
-
-wide2:
-block18:
-	CMPQ       AX, $0x00000040
-	JLT        blocks19
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
-
-loaded21:
-	CMPB    73(CX), $0x00
-	JEQ     loaded22
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
-
-loaded22:
-	VPMOVZXWD (BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(BX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z1, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z2, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_80000000<>+0(SB), Z8, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VANDPS    all32_7f800000<>+0(SB), Z8, Z12
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z12, Z12
-	VORPS     Z9, Z11, Z11
-	VORPS     Z10, Z12, Z12
-	VADDPS    Z11, Z7, Z13
-	VADDPS    Z12, Z8, Z14
-	VSUBPS    Z11, Z13, Z11
-	VSUBPS    Z12, Z14, Z12
-	VORPS     Z9, Z11, Z9
-	VORPS     Z10, Z12, Z10
-	VSUBPS    Z3, Z6, Z11
-	VSUBPS    Z4, Z6, Z12
-	VMINPS    Z11, Z7, Z11
-	VMINPS    Z12, Z8, Z12
-	VSUBPS    Z3, Z5, Z13
-	VSUBPS    Z4, Z5, Z14
-	VMAXPS    Z13, Z11, Z11
-	VMAXPS    Z14, Z12, Z12
-	VCMPPS    $0x00, Z11, Z7, K1
-	VCMPPS    $0x00, Z12, Z8, K2
-	VCMPPS    $0x0c, Z11, Z7, K3
-	VCMPPS    $0x0c, Z12, Z8, K4
-	VSUBPS    Z7, Z9, K1, Z11
-	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD (DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z11, Z7, Z9
-	VMULPS    Z12, Z8, Z10
-	VMOVAPS.Z Z9, K5, Z9
-	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   (R9), Z11
-	VMOVUPS   64(R9), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R9)
-	VMOVUPS   Z10, 64(R9)
-	VMOVAPS.Z Z7, K3, Z9
-	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   (R10), Z11
-	VMOVUPS   64(R10), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R10)
-	VMOVUPS   Z10, 64(R10)
-	VMOVAPS.Z Z7, K1, Z7
-	VMOVAPS.Z Z8, K2, Z8
-	VMOVDQA64 Z7, Z7
-	VPERMT2W  Z8, Z0, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z7, (SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z7, (SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
-
-loaded28:
-	VPMOVZXWD 64(BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(BX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal29
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z1, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z2, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided30:
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_80000000<>+0(SB), Z8, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VANDPS    all32_7f800000<>+0(SB), Z8, Z12
-	VMAXPS    all32_3c800000<>+0(SB), Z11, Z11
-	VMAXPS    all32_3c800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a000000<>+0(SB), Z11, Z11
-	VPADDD    all32_a000000<>+0(SB), Z12, Z12
-	VORPS     Z9, Z11, Z11
-	VORPS     Z10, Z12, Z12
-	VADDPS    Z11, Z7, Z13
-	VADDPS    Z12, Z8, Z14
-	VSUBPS    Z11, Z13, Z11
-	VSUBPS    Z12, Z14, Z12
-	VORPS     Z9, Z11, Z9
-	VORPS     Z10, Z12, Z10
-	VSUBPS    Z3, Z6, Z11
-	VSUBPS    Z4, Z6, Z12
-	VMINPS    Z11, Z7, Z11
-	VMINPS    Z12, Z8, Z12
-	VSUBPS    Z3, Z5, Z13
-	VSUBPS    Z4, Z5, Z14
-	VMAXPS    Z13, Z11, Z11
-	VMAXPS    Z14, Z12, Z12
-	VCMPPS    $0x00, Z11, Z7, K1
-	VCMPPS    $0x00, Z12, Z8, K2
-	VCMPPS    $0x0c, Z11, Z7, K3
-	VCMPPS    $0x0c, Z12, Z8, K4
-	VSUBPS    Z7, Z9, K1, Z11
-	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD 64(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z11, Z7, Z9
-	VMULPS    Z12, Z8, Z10
-	VMOVAPS.Z Z9, K5, Z9
-	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   128(R9), Z11
-	VMOVUPS   192(R9), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R9)
-	VMOVUPS   Z10, 192(R9)
-	VMOVAPS.Z Z7, K3, Z9
-	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   128(R10), Z11
-	VMOVUPS   192(R10), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R10)
-	VMOVUPS   Z10, 192(R10)
-	VMOVAPS.Z Z7, K1, Z7
-	VMOVAPS.Z Z8, K2, Z8
-	VMOVDQA64 Z7, Z7
-	VPERMT2W  Z8, Z0, Z7
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Z7, 64(SI)
-
-stored32:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay33
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay33:
-	SUBQ $0x00000040, AX
-	JMP  block18
-
-blocks19:
-rest1:
-some34:
-	TESTQ     AX, AX
-	JLE       done35
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded36
-	VMOVUPS.Z (DI), K1, Z1
-
-loaded36:
-	CMPB      73(CX), $0x00
-	JEQ       loaded37
-	VMOVUPS.Z (R8), K1, Z3
-
-loaded37:
-	VPMOVZXWD.Z (BX), K1, Z0
-	VPSLLD      $0x10, Z0, Z0
-	CMPB        75(CX), $0x00
-	JNE         reciprocal38
-	VDIVPS      Z1, Z0, Z0
-	JMP         divided39
-
-reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z2
-	VDIVPS  Z1, Z2, Z2
-	VMULPS  Z2, Z0, Z0
-
-divided39:
-	VANDPS      all32_80000000<>+0(SB), Z0, Z2
-	VANDPS      all32_7f800000<>+0(SB), Z0, Z4
-	VMAXPS      all32_3c800000<>+0(SB), Z4, Z4
-	VPADDD      all32_a000000<>+0(SB), Z4, Z4
-	VORPS       Z2, Z4, Z4
-	VADDPS      Z4, Z0, Z7
-	VSUBPS      Z4, Z7, Z4
-	VORPS       Z2, Z4, Z2
-	VSUBPS      Z3, Z6, Z4
-	VMINPS      Z4, Z0, Z4
-	VSUBPS      Z3, Z5, Z7
-	VMAXPS      Z7, Z4, Z4
-	VCMPPS      $0x00, Z4, Z0, K2
-	VCMPPS      $0x0c, Z4, Z0, K3
-	VSUBPS      Z0, Z2, K2, Z4
-	VPMOVZXWD.Z (DX), K1, Z0
-	VPSLLD      $0x10, Z0, Z0
-	KORW        K3, K2, K4
-	VMULPS      Z4, Z0, Z2
-	VMOVAPS.Z   Z2, K4, Z2
-	VMOVUPS.Z   (R9), K1, Z4
-	VADDPS      Z2, Z4, Z2
-	VMOVUPS     Z2, K1, (R9)
-	VMOVAPS.Z   Z0, K3, Z2
-	VMOVUPS.Z   (R10), K1, Z4
-	VADDPS      Z2, Z4, Z2
-	VMOVUPS     Z2, K1, (R10)
-	VMOVAPS.Z   Z0, K2, Z0
-	VPSRLD      $0x10, Z0, Z0
-	VPMOVDW     Z0, Y0
-	VMOVDQU16   Y0, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some34
-
-done35:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX512F32F32F32F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
-	CMPB         74(CX), $0x00
-	JNE          wide2
-	CMPQ         AX, $0x00000040
-	JLT          rest1
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(R9), Z7
-	VMOVUPS      128(R9), Z8
-	VMOVUPS      192(R9), Z9
-	VMOVUPS      (R10), Z10
-	VMOVUPS      64(R10), Z11
-	VMOVUPS      128(R10), Z12
-	VMOVUPS      192(R10), Z13
-
-block3:
-	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
-
-near5:
-	CMPB    72(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-
-loaded6:
-	CMPB    73(CX), $0x00
-	JEQ     loaded7
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-
-loaded7:
-	VMOVUPS (BX), Z14
-	VMOVUPS 64(BX), Z15
-	CMPB    75(CX), $0x00
-	JNE     reciprocal8
-	VDIVPS  Z0, Z14, Z14
-	VDIVPS  Z1, Z15, Z15
-	JMP     divided9
-
-reciprocal8:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided9:
-	VANDPS    all32_80000000<>+0(SB), Z14, Z16
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VORPS     Z16, Z18, Z18
-	VORPS     Z17, Z19, Z19
-	VADDPS    Z18, Z14, Z20
-	VADDPS    Z19, Z15, Z21
-	VSUBPS    Z18, Z20, Z18
-	VSUBPS    Z19, Z21, Z19
-	VORPS     Z16, Z18, Z16
-	VORPS     Z17, Z19, Z17
-	VSUBPS    Z2, Z5, Z18
-	VSUBPS    Z3, Z5, Z19
-	VMINPS    Z18, Z14, Z18
-	VMINPS    Z19, Z15, Z19
-	VSUBPS    Z2, Z4, Z20
-	VSUBPS    Z3, Z4, Z21
-	VMAXPS    Z20, Z18, Z18
-	VMAXPS    Z21, Z19, Z19
-	VCMPPS    $0x00, Z18, Z14, K1
-	VCMPPS    $0x00, Z19, Z15, K2
-	VCMPPS    $0x0c, Z18, Z14, K3
-	VCMPPS    $0x0c, Z19, Z15, K4
-	VSUBPS    Z14, Z16, K1, Z18
-	VSUBPS    Z15, Z17, K2, Z19
-	VMOVUPS   (DX), Z14
-	VMOVUPS   64(DX), Z15
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z6, K5, Z6
-	VADDPS    Z17, Z7, K6, Z7
-	VADDPS    Z14, Z10, K3, Z10
-	VADDPS    Z15, Z11, K4, Z11
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Z14, (SI)
-	VMOVDQU64 Z15, 64(SI)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Z14, (SI)
-	VMOVNTDQ Z15, 64(SI)
-
-stored11:
-	CMPB    72(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded12:
-	CMPB    73(CX), $0x00
-	JEQ     loaded13
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded13:
-	VMOVUPS 128(BX), Z14
-	VMOVUPS 192(BX), Z15
-	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPS  Z0, Z14, Z14
-	VDIVPS  Z1, Z15, Z15
-	JMP     divided15
-
-reciprocal14:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided15:
-	VANDPS    all32_80000000<>+0(SB), Z14, Z16
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VORPS     Z16, Z18, Z18
-	VORPS     Z17, Z19, Z19
-	VADDPS    Z18, Z14, Z20
-	VADDPS    Z19, Z15, Z21
-	VSUBPS    Z18, Z20, Z18
-	VSUBPS    Z19, Z21, Z19
-	VORPS     Z16, Z18, Z16
-	VORPS     Z17, Z19, Z17
-	VSUBPS    Z2, Z5, Z18
-	VSUBPS    Z3, Z5, Z19
-	VMINPS    Z18, Z14, Z18
-	VMINPS    Z19, Z15, Z19
-	VSUBPS    Z2, Z4, Z20
-	VSUBPS    Z3, Z4, Z21
-	VMAXPS    Z20, Z18, Z18
-	VMAXPS    Z21, Z19, Z19
-	VCMPPS    $0x00, Z18, Z14, K1
-	VCMPPS    $0x00, Z19, Z15, K2
-	VCMPPS    $0x0c, Z18, Z14, K3
-	VCMPPS    $0x0c, Z19, Z15, K4
-	VSUBPS    Z14, Z16, K1, Z18
-	VSUBPS    Z15, Z17, K2, Z19
-	VMOVUPS   128(DX), Z14
-	VMOVUPS   192(DX), Z15
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z8, K5, Z8
-	VADDPS    Z17, Z9, K6, Z9
-	VADDPS    Z14, Z12, K3, Z12
-	VADDPS    Z15, Z13, K4, Z13
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Z14, 128(SI)
-	VMOVDQU64 Z15, 192(SI)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Z14, 128(SI)
-	VMOVNTDQ Z15, 192(SI)
-
-stored17:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block3
-
-blocks4:
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	VMOVUPS Z8, 128(R9)
-	VMOVUPS Z9, 192(R9)
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	VMOVUPS Z12, 128(R10)
-	VMOVUPS Z13, 192(R10)
-	JMP     rest1
-
-wide2:
-block18:
-	CMPQ       AX, $0x00000040
-	JLT        blocks19
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
-
-near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-
-loaded21:
-	CMPB    73(CX), $0x00
-	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-
-loaded22:
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal23
-	VDIVPS  Z0, Z6, Z6
-	VDIVPS  Z1, Z7, Z7
-	JMP     divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z10, Z10
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   (DX), Z6
-	VMOVUPS   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded28:
-	VMOVUPS 128(BX), Z6
-	VMOVUPS 192(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal29
-	VDIVPS  Z0, Z6, Z6
-	VDIVPS  Z1, Z7, Z7
-	JMP     divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided30:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z10, Z10
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VMOVUPS   128(DX), Z6
-	VMOVUPS   192(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
-
-stored32:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay33
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay33:
-	SUBQ $0x00000040, AX
-	JMP  block18
-
-blocks19:
-rest1:
-some34:
-	TESTQ     AX, AX
-	JLE       done35
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded36
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded36:
-	CMPB      73(CX), $0x00
-	JEQ       loaded37
-	VMOVUPS.Z (R8), K1, Z2
-
-loaded37:
-	VMOVUPS.Z (BX), K1, Z1
-	CMPB      75(CX), $0x00
-	JNE       reciprocal38
-	VDIVPS    Z0, Z1, Z1
-	JMP       divided39
-
-reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z3
-	VDIVPS  Z0, Z3, Z3
-	VMULPS  Z3, Z1, Z1
-
-divided39:
-	VANDPS    all32_80000000<>+0(SB), Z1, Z3
-	VANDPS    all32_7f800000<>+0(SB), Z1, Z6
-	VMAXPS    all32_38800000<>+0(SB), Z6, Z6
-	VPADDD    all32_a800000<>+0(SB), Z6, Z6
-	VORPS     Z3, Z6, Z6
-	VADDPS    Z6, Z1, Z7
-	VSUBPS    Z6, Z7, Z6
-	VORPS     Z3, Z6, Z3
-	VSUBPS    Z2, Z5, Z6
-	VMINPS    Z6, Z1, Z6
-	VSUBPS    Z2, Z4, Z7
-	VMAXPS    Z7, Z6, Z6
-	VCMPPS    $0x00, Z6, Z1, K2
-	VCMPPS    $0x0c, Z6, Z1, K3
-	VSUBPS    Z1, Z3, K2, Z6
-	VMOVUPS.Z (DX), K1, Z1
-	KORW      K3, K2, K4
-	VMULPS    Z6, Z1, Z3
-	VMOVAPS.Z Z3, K4, Z3
-	VMOVUPS.Z (R9), K1, Z6
-	VADDPS    Z3, Z6, Z3
-	VMOVUPS   Z3, K1, (R9)
-	VMOVAPS.Z Z1, K3, Z3
-	VMOVUPS.Z (R10), K1, Z6
-	VADDPS    Z3, Z6, Z3
-	VMOVUPS   Z3, K1, (R10)
-	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (SI)
-	ADDQ      $+64, DX
-	ADDQ      $+64, BX
-	ADDQ      $+64, SI
-	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R10
-	SUBQ      $0x00000010, AX
-	JMP       some34
-
-done35:
-	VZEROUPPER
-	RET
-
-DATA all32_38800000<>+0(SB)/4, $0x38800000
-DATA all32_38800000<>+4(SB)/4, $0x38800000
-DATA all32_38800000<>+8(SB)/4, $0x38800000
-DATA all32_38800000<>+12(SB)/4, $0x38800000
-DATA all32_38800000<>+16(SB)/4, $0x38800000
-DATA all32_38800000<>+20(SB)/4, $0x38800000
-DATA all32_38800000<>+24(SB)/4, $0x38800000
-DATA all32_38800000<>+28(SB)/4, $0x38800000
-DATA all32_38800000<>+32(SB)/4, $0x38800000
-DATA all32_38800000<>+36(SB)/4, $0x38800000
-DATA all32_38800000<>+40(SB)/4, $0x38800000
-DATA all32_38800000<>+44(SB)/4, $0x38800000
-DATA all32_38800000<>+48(SB)/4, $0x38800000
-DATA all32_38800000<>+52(SB)/4, $0x38800000
-DATA all32_38800000<>+56(SB)/4, $0x38800000
-DATA all32_38800000<>+60(SB)/4, $0x38800000
-GLOBL all32_38800000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_a800000<>+0(SB)/4, $0x0a800000
-DATA all32_a800000<>+4(SB)/4, $0x0a800000
-DATA all32_a800000<>+8(SB)/4, $0x0a800000
-DATA all32_a800000<>+12(SB)/4, $0x0a800000
-DATA all32_a800000<>+16(SB)/4, $0x0a800000
-DATA all32_a800000<>+20(SB)/4, $0x0a800000
-DATA all32_a800000<>+24(SB)/4, $0x0a800000
-DATA all32_a800000<>+28(SB)/4, $0x0a800000
-DATA all32_a800000<>+32(SB)/4, $0x0a800000
-DATA all32_a800000<>+36(SB)/4, $0x0a800000
-DATA all32_a800000<>+40(SB)/4, $0x0a800000
-DATA all32_a800000<>+44(SB)/4, $0x0a800000
-DATA all32_a800000<>+48(SB)/4, $0x0a800000
-DATA all32_a800000<>+52(SB)/4, $0x0a800000
-DATA all32_a800000<>+56(SB)/4, $0x0a800000
-DATA all32_a800000<>+60(SB)/4, $0x0a800000
-GLOBL all32_a800000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeBackwardAVX512F64F64F64F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (R8), Z2
-	VBROADCASTSD (R8), Z3
-	VBROADCASTSD 56(CX), Z4
-	VBROADCASTSD 64(CX), Z5
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 256(DX)(R11*1)
-	PREFETCHT1 320(DX)(R11*1)
-	PREFETCHT1 384(DX)(R11*1)
-	PREFETCHT1 448(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
-	PREFETCHT1 256(BX)(R11*1)
-	PREFETCHT1 320(BX)(R11*1)
-	PREFETCHT1 384(BX)(R11*1)
-	PREFETCHT1 448(BX)(R11*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z2
-	VMOVUPD 64(R8), Z3
-
-loaded6:
-	VMOVUPD (BX), Z6
-	VMOVUPD 64(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_320000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_320000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   (DX), Z6
-	VMOVUPD   64(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   (R9), Z10
-	VMOVUPD   64(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R9)
-	VMOVUPD   Z9, 64(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   (R10), Z10
-	VMOVUPD   64(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, (R10)
-	VMOVUPD   Z9, 64(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z6, (SI)
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 128(DI), Z0
-	VMOVUPD 192(DI), Z1
-
-loaded11:
-	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
-
-loaded12:
-	VMOVUPD 128(BX), Z6
-	VMOVUPD 192(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided14:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_320000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_320000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   128(DX), Z6
-	VMOVUPD   192(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   128(R9), Z10
-	VMOVUPD   192(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R9)
-	VMOVUPD   Z9, 192(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   128(R10), Z10
-	VMOVUPD   192(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 128(R10)
-	VMOVUPD   Z9, 192(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
-
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 256(DI), Z0
-	VMOVUPD 320(DI), Z1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 256(R8), Z2
-	VMOVUPD 320(R8), Z3
-
-loaded18:
-	VMOVUPD 256(BX), Z6
-	VMOVUPD 320(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_320000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_320000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   256(DX), Z6
-	VMOVUPD   320(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   256(R9), Z10
-	VMOVUPD   320(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R9)
-	VMOVUPD   Z9, 320(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   256(R10), Z10
-	VMOVUPD   320(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 256(R10)
-	VMOVUPD   Z9, 320(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU64 Z6, 256(SI)
-	VMOVDQU64 Z7, 320(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Z6, 256(SI)
-	VMOVNTDQ Z7, 320(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
 	JEQ     loaded23
-	VMOVUPD 384(DI), Z0
-	VMOVUPD 448(DI), Z1
+	VMOVUPS (R8)(R12*4), Z2
+	VMOVUPS 64(R8)(R12*4), Z3
 
 loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 384(R8), Z2
-	VMOVUPD 448(R8), Z3
-
-loaded24:
-	VMOVUPD 384(BX), Z6
-	VMOVUPD 448(BX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Z0, Z6, Z6
-	VDIVPD  Z1, Z7, Z7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z0, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z1, Z8, Z8
-	VMULPD  Z8, Z7, Z7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Z6, Z8
-	VANDPD    all64_8000000000000000<>+0(SB), Z7, Z9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z6, Z10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z7, Z11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z10, Z10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z11, Z11
-	VPADDQ    all64_320000000000000<>+0(SB), Z10, Z10
-	VPADDQ    all64_320000000000000<>+0(SB), Z11, Z11
-	VORPD     Z8, Z10, Z10
-	VORPD     Z9, Z11, Z11
-	VADDPD    Z10, Z6, Z12
-	VADDPD    Z11, Z7, Z13
-	VSUBPD    Z10, Z12, Z10
-	VSUBPD    Z11, Z13, Z11
-	VORPD     Z8, Z10, Z8
-	VORPD     Z9, Z11, Z9
-	VSUBPD    Z2, Z5, Z10
-	VSUBPD    Z3, Z5, Z11
-	VMINPD    Z10, Z6, Z10
-	VMINPD    Z11, Z7, Z11
-	VSUBPD    Z2, Z4, Z12
-	VSUBPD    Z3, Z4, Z13
-	VMAXPD    Z12, Z10, Z10
-	VMAXPD    Z13, Z11, Z11
-	VCMPPD    $0x00, Z10, Z6, K1
-	VCMPPD    $0x00, Z11, Z7, K2
-	VCMPPD    $0x0c, Z10, Z6, K3
-	VCMPPD    $0x0c, Z11, Z7, K4
-	VSUBPD    Z6, Z8, K1, Z10
-	VSUBPD    Z7, Z9, K2, Z11
-	VMOVUPD   384(DX), Z6
-	VMOVUPD   448(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPD    Z10, Z6, Z8
-	VMULPD    Z11, Z7, Z9
-	VMOVAPD.Z Z8, K5, Z8
-	VMOVAPD.Z Z9, K6, Z9
-	VMOVUPD   384(R9), Z10
-	VMOVUPD   448(R9), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R9)
-	VMOVUPD   Z9, 448(R9)
-	VMOVAPD.Z Z6, K3, Z8
-	VMOVAPD.Z Z7, K4, Z9
-	VMOVUPD   384(R10), Z10
-	VMOVUPD   448(R10), Z11
-	VADDPD    Z8, Z10, Z8
-	VADDPD    Z9, Z11, Z9
-	VMOVUPD   Z8, 384(R10)
-	VMOVUPD   Z9, 448(R10)
-	VMOVAPD.Z Z6, K1, Z6
-	VMOVAPD.Z Z7, K2, Z7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU64 Z6, 384(SI)
-	VMOVDQU64 Z7, 448(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Z6, 384(SI)
-	VMOVNTDQ Z7, 448(SI)
-
-stored28:
-	ADDQ $+512, DX
-	ADDQ $+512, BX
-	ADDQ $+512, SI
-	ADDQ $0x00000200, DI
-	ADDQ $0x00000200, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay29
-	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, R10
-
-stay29:
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some30:
-	TESTQ     AX, AX
-	JLE       done31
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded32
-	VMOVUPD.Z (DI), K1, Z0
-
-loaded32:
-	CMPB      73(CX), $0x00
-	JEQ       loaded33
-	VMOVUPD.Z (R8), K1, Z2
-
-loaded33:
-	VMOVUPD.Z (BX), K1, Z1
+	VCVTPH2PS (BX)(R12*2), Z6
+	VCVTPH2PS 32(BX)(R12*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
-	VDIVPD    Z0, Z1, Z1
-	JMP       divided35
-
-reciprocal34:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
-	VDIVPD  Z0, Z3, Z3
-	VMULPD  Z3, Z1, Z1
-
-divided35:
-	VANDPD    all64_8000000000000000<>+0(SB), Z1, Z3
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z1, Z6
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z6, Z6
-	VPADDQ    all64_320000000000000<>+0(SB), Z6, Z6
-	VORPD     Z3, Z6, Z6
-	VADDPD    Z6, Z1, Z7
-	VSUBPD    Z6, Z7, Z6
-	VORPD     Z3, Z6, Z3
-	VSUBPD    Z2, Z5, Z6
-	VMINPD    Z6, Z1, Z6
-	VSUBPD    Z2, Z4, Z7
-	VMAXPD    Z7, Z6, Z6
-	VCMPPD    $0x00, Z6, Z1, K2
-	VCMPPD    $0x0c, Z6, Z1, K3
-	VSUBPD    Z1, Z3, K2, Z6
-	VMOVUPD.Z (DX), K1, Z1
-	KORW      K3, K2, K4
-	VMULPD    Z6, Z1, Z3
-	VMOVAPD.Z Z3, K4, Z3
-	VMOVUPD.Z (R9), K1, Z6
-	VADDPD    Z3, Z6, Z3
-	VMOVUPD   Z3, K1, (R9)
-	VMOVAPD.Z Z1, K3, Z3
-	VMOVUPD.Z (R10), K1, Z6
-	VADDPD    Z3, Z6, Z3
-	VMOVUPD   Z3, K1, (R10)
-	VMOVAPD.Z Z1, K2, Z1
-	VMOVUPD   Z1, K1, (SI)
-	ADDQ      $+64, DX
-	ADDQ      $+64, BX
-	ADDQ      $+64, SI
-	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R10
-	SUBQ      $0x00000008, AX
-	JMP       some30
-
-done31:
-	VZEROUPPER
-	RET
-
-DATA all64_3f10000000000000<>+0(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+8(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+16(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+24(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+32(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+40(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+48(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+56(SB)/8, $0x3f10000000000000
-GLOBL all64_3f10000000000000<>(SB), RODATA|NOPTR, $64
-
-DATA all64_320000000000000<>+0(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+8(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+16(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+24(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+32(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+40(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+48(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+56(SB)/8, $0x0320000000000000
-GLOBL all64_320000000000000<>(SB), RODATA|NOPTR, $64
-
-// func fakeQuantizeBackwardAVX512F16F16F16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
-	CMPB         74(CX), $0x00
-	JNE          wide2
-	CMPQ         AX, $0x00000040
-	JLT          rest1
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(R9), Z7
-	VMOVUPS      128(R9), Z8
-	VMOVUPS      192(R9), Z9
-	VMOVUPS      (R10), Z10
-	VMOVUPS      64(R10), Z11
-	VMOVUPS      128(R10), Z12
-	VMOVUPS      192(R10), Z13
-
-block3:
-	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near5:
-	CMPB    72(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-
-loaded6:
-	CMPB    73(CX), $0x00
-	JEQ     loaded7
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-
-loaded7:
-	VCVTPH2PS (BX), Z14
-	VCVTPH2PS 32(BX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal8
-	VDIVPS    Z0, Z14, Z14
-	VDIVPS    Z1, Z15, Z15
-	JMP       divided9
-
-reciprocal8:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided9:
-	VANDPS    all32_80000000<>+0(SB), Z14, Z16
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VORPS     Z16, Z18, Z18
-	VORPS     Z17, Z19, Z19
-	VADDPS    Z18, Z14, Z20
-	VADDPS    Z19, Z15, Z21
-	VSUBPS    Z18, Z20, Z18
-	VSUBPS    Z19, Z21, Z19
-	VORPS     Z16, Z18, Z16
-	VORPS     Z17, Z19, Z17
-	VSUBPS    Z2, Z5, Z18
-	VSUBPS    Z3, Z5, Z19
-	VMINPS    Z18, Z14, Z18
-	VMINPS    Z19, Z15, Z19
-	VSUBPS    Z2, Z4, Z20
-	VSUBPS    Z3, Z4, Z21
-	VMAXPS    Z20, Z18, Z18
-	VMAXPS    Z21, Z19, Z19
-	VCMPPS    $0x00, Z18, Z14, K1
-	VCMPPS    $0x00, Z19, Z15, K2
-	VCMPPS    $0x0c, Z18, Z14, K3
-	VCMPPS    $0x0c, Z19, Z15, K4
-	VSUBPS    Z14, Z16, K1, Z18
-	VSUBPS    Z15, Z17, K2, Z19
-	VCVTPH2PS (DX), Z14
-	VCVTPH2PS 32(DX), Z15
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z6, K5, Z6
-	VADDPS    Z17, Z7, K6, Z7
-	VADDPS    Z14, Z10, K3, Z10
-	VADDPS    Z15, Z11, K4, Z11
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	VCVTPS2PH $0x00, Z14, Y14
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Y14, (SI)
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Y14, (SI)
-	VMOVNTDQ Y15, 32(SI)
-
-stored11:
-	CMPB    72(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded12:
-	CMPB    73(CX), $0x00
-	JEQ     loaded13
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded13:
-	VCVTPH2PS 64(BX), Z14
-	VCVTPH2PS 96(BX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal14
-	VDIVPS    Z0, Z14, Z14
-	VDIVPS    Z1, Z15, Z15
-	JMP       divided15
-
-reciprocal14:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided15:
-	VANDPS    all32_80000000<>+0(SB), Z14, Z16
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VORPS     Z16, Z18, Z18
-	VORPS     Z17, Z19, Z19
-	VADDPS    Z18, Z14, Z20
-	VADDPS    Z19, Z15, Z21
-	VSUBPS    Z18, Z20, Z18
-	VSUBPS    Z19, Z21, Z19
-	VORPS     Z16, Z18, Z16
-	VORPS     Z17, Z19, Z17
-	VSUBPS    Z2, Z5, Z18
-	VSUBPS    Z3, Z5, Z19
-	VMINPS    Z18, Z14, Z18
-	VMINPS    Z19, Z15, Z19
-	VSUBPS    Z2, Z4, Z20
-	VSUBPS    Z3, Z4, Z21
-	VMAXPS    Z20, Z18, Z18
-	VMAXPS    Z21, Z19, Z19
-	VCMPPS    $0x00, Z18, Z14, K1
-	VCMPPS    $0x00, Z19, Z15, K2
-	VCMPPS    $0x0c, Z18, Z14, K3
-	VCMPPS    $0x0c, Z19, Z15, K4
-	VSUBPS    Z14, Z16, K1, Z18
-	VSUBPS    Z15, Z17, K2, Z19
-	VCVTPH2PS 64(DX), Z14
-	VCVTPH2PS 96(DX), Z15
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z8, K5, Z8
-	VADDPS    Z17, Z9, K6, Z9
-	VADDPS    Z14, Z12, K3, Z12
-	VADDPS    Z15, Z13, K4, Z13
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	VCVTPS2PH $0x00, Z14, Y14
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Y14, 64(SI)
-	VMOVDQU64 Y15, 96(SI)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y14, 64(SI)
-	VMOVNTDQ Y15, 96(SI)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block3
-
-blocks4:
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	VMOVUPS Z8, 128(R9)
-	VMOVUPS Z9, 192(R9)
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	VMOVUPS Z12, 128(R10)
-	VMOVUPS Z13, 192(R10)
-	JMP     rest1
-
-wide2:
-block18:
-	CMPQ       AX, $0x00000040
-	JLT        blocks19
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-
-loaded21:
-	CMPB    73(CX), $0x00
-	JEQ     loaded22
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-
-loaded22:
-	VCVTPH2PS (BX), Z6
-	VCVTPH2PS 32(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -6681,15 +3482,15 @@ reciprocal23:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z6, Z8
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
 	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z10, Z10
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
+	VMAXPS    (R11), Z10, Z10
+	VMAXPS    (R11), Z11, Z11
+	VPADDD    64(R11), Z10, Z10
+	VPADDD    64(R11), Z11, Z11
 	VORPS     Z8, Z10, Z10
 	VORPS     Z9, Z11, Z11
 	VADDPS    Z10, Z6, Z12
@@ -6712,187 +3513,94 @@ divided24:
 	VCMPPS    $0x0c, Z11, Z7, K4
 	VSUBPS    Z6, Z8, K1, Z10
 	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS (DX), Z6
-	VCVTPH2PS 32(DX), Z7
+	VCVTPH2PS (DX)(R12*2), Z6
+	VCVTPH2PS 32(DX)(R12*2), Z7
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z10, Z6, Z8
 	VMULPS    Z11, Z7, Z9
 	VMOVAPS.Z Z8, K5, Z8
 	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9), Z10
-	VMOVUPS   64(R9), Z11
+	VMOVUPS   (R9)(R12*4), Z10
+	VMOVUPS   64(R9)(R12*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)
-	VMOVUPS   Z9, 64(R9)
+	VMOVUPS   Z8, (R9)(R12*4)
+	VMOVUPS   Z9, 64(R9)(R12*4)
 	VMOVAPS.Z Z6, K3, Z8
 	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10), Z10
-	VMOVUPS   64(R10), Z11
+	VMOVUPS   (R10)(R12*4), Z10
+	VMOVUPS   64(R10)(R12*4), Z11
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)
-	VMOVUPS   Z9, 64(R10)
+	VMOVUPS   Z8, (R10)(R12*4)
+	VMOVUPS   Z9, 64(R10)(R12*4)
 	VMOVAPS.Z Z6, K1, Z6
 	VMOVAPS.Z Z7, K2, Z7
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Y6, (SI)
-	VMOVDQU64 Y7, 32(SI)
-	JMP       stored26
+	JNE       around26
+	VMOVDQU64 Y6, (SI)(R12*2)
+	VMOVDQU64 Y7, 32(SI)(R12*2)
+	JMP       stored27
 
-around25:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around26:
+	VMOVNTDQ Y6, (SI)(R12*2)
+	VMOVNTDQ Y7, 32(SI)(R12*2)
 
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded27:
-	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded28:
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal29
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided30:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z10, Z10
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z10, Z10
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   128(R9), Z10
-	VMOVUPS   192(R9), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R9)
-	VMOVUPS   Z9, 192(R9)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   128(R10), Z10
-	VMOVUPS   192(R10), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, 128(R10)
-	VMOVUPS   Z9, 192(R10)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	VCVTPS2PH $0x00, Z6, Y6
-	VCVTPS2PH $0x00, Z7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Y6, 64(SI)
-	VMOVDQU64 Y7, 96(SI)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored32:
+stored27:
+	ADDQ $0x00000020, R12
+	CMPQ R12, $0x00000040
+	JNE  group21
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
+	JLE       done30
+	MOVQ      $-1, R12
+	BZHIQ     AX, R12, R12
+	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded32:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided39
+	JMP         divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided34:
 	VANDPS      all32_80000000<>+0(SB), Z1, Z3
 	VANDPS      all32_7f800000<>+0(SB), Z1, Z6
-	VMAXPS      all32_38800000<>+0(SB), Z6, Z6
-	VPADDD      all32_a800000<>+0(SB), Z6, Z6
+	VMAXPS      (R11), Z6, Z6
+	VPADDD      64(R11), Z6, Z6
 	VORPS       Z3, Z6, Z6
 	VADDPS      Z6, Z1, Z7
 	VSUBPS      Z6, Z7, Z6
@@ -6926,15 +3634,15 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX512BF16BF16BF16F8E5M2(n int, f *frame)
+// func fakeQuantizeBackwardAVX512BF16BF16BF16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -6944,6 +3652,7 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VMOVDQU64    odd16<>+0(SB), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -6967,13 +3676,13 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
 near5:
 	CMPB    72(CX), $0x00
@@ -7011,10 +3720,10 @@ divided9:
 	VANDPS    all32_80000000<>+0(SB), Z16, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
 	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z20, Z20
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z20, Z20
+	VMAXPS    (R11), Z19, Z19
+	VMAXPS    (R11), Z20, Z20
+	VPADDD    64(R11), Z19, Z19
+	VPADDD    64(R11), Z20, Z20
 	VORPS     Z17, Z19, Z19
 	VORPS     Z18, Z20, Z20
 	VADDPS    Z19, Z15, Z21
@@ -7097,10 +3806,10 @@ divided15:
 	VANDPS    all32_80000000<>+0(SB), Z16, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
 	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z20, Z20
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z20, Z20
+	VMAXPS    (R11), Z19, Z19
+	VMAXPS    (R11), Z20, Z20
+	VPADDD    64(R11), Z19, Z19
+	VPADDD    64(R11), Z20, Z20
 	VORPS     Z17, Z19, Z19
 	VORPS     Z18, Z20, Z20
 	VADDPS    Z19, Z15, Z21
@@ -7171,136 +3880,41 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
 near20:
-	CMPB    72(CX), $0x00
-	JEQ     loaded21
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
+	XORQ R12, R12
 
-loaded21:
-	CMPB    73(CX), $0x00
+group21:
+	CMPB    72(CX), $0x00
 	JEQ     loaded22
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
+	VMOVUPS (DI)(R12*4), Z1
+	VMOVUPS 64(DI)(R12*4), Z2
 
 loaded22:
-	VPMOVZXWD (BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(BX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z1, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z2, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided24:
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_80000000<>+0(SB), Z8, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VANDPS    all32_7f800000<>+0(SB), Z8, Z12
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z12, Z12
-	VORPS     Z9, Z11, Z11
-	VORPS     Z10, Z12, Z12
-	VADDPS    Z11, Z7, Z13
-	VADDPS    Z12, Z8, Z14
-	VSUBPS    Z11, Z13, Z11
-	VSUBPS    Z12, Z14, Z12
-	VORPS     Z9, Z11, Z9
-	VORPS     Z10, Z12, Z10
-	VSUBPS    Z3, Z6, Z11
-	VSUBPS    Z4, Z6, Z12
-	VMINPS    Z11, Z7, Z11
-	VMINPS    Z12, Z8, Z12
-	VSUBPS    Z3, Z5, Z13
-	VSUBPS    Z4, Z5, Z14
-	VMAXPS    Z13, Z11, Z11
-	VMAXPS    Z14, Z12, Z12
-	VCMPPS    $0x00, Z11, Z7, K1
-	VCMPPS    $0x00, Z12, Z8, K2
-	VCMPPS    $0x0c, Z11, Z7, K3
-	VCMPPS    $0x0c, Z12, Z8, K4
-	VSUBPS    Z7, Z9, K1, Z11
-	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD (DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z11, Z7, Z9
-	VMULPS    Z12, Z8, Z10
-	VMOVAPS.Z Z9, K5, Z9
-	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   (R9), Z11
-	VMOVUPS   64(R9), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R9)
-	VMOVUPS   Z10, 64(R9)
-	VMOVAPS.Z Z7, K3, Z9
-	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   (R10), Z11
-	VMOVUPS   64(R10), Z12
-	VADDPS    Z9, Z11, Z9
-	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, (R10)
-	VMOVUPS   Z10, 64(R10)
-	VMOVAPS.Z Z7, K1, Z7
-	VMOVAPS.Z Z8, K2, Z8
-	VMOVDQA64 Z7, Z7
-	VPERMT2W  Z8, Z0, Z7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU64 Z7, (SI)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Z7, (SI)
-
-stored26:
-	CMPB    72(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
-
-loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
+	JEQ     loaded23
+	VMOVUPS (R8)(R12*4), Z3
+	VMOVUPS 64(R8)(R12*4), Z4
 
-loaded28:
-	VPMOVZXWD 64(BX), Z7
+loaded23:
+	VPMOVZXWD (BX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(BX), Z8
+	VPMOVZXWD 32(BX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal24
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
-	JMP       divided30
+	JMP       divided25
 
-reciprocal29:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -7308,15 +3922,15 @@ reciprocal29:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided30:
+divided25:
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_80000000<>+0(SB), Z8, Z10
 	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
 	VANDPS    all32_7f800000<>+0(SB), Z8, Z12
-	VMAXPS    all32_38800000<>+0(SB), Z11, Z11
-	VMAXPS    all32_38800000<>+0(SB), Z12, Z12
-	VPADDD    all32_a800000<>+0(SB), Z11, Z11
-	VPADDD    all32_a800000<>+0(SB), Z12, Z12
+	VMAXPS    (R11), Z11, Z11
+	VMAXPS    (R11), Z12, Z12
+	VPADDD    64(R11), Z11, Z11
+	VPADDD    64(R11), Z12, Z12
 	VORPS     Z9, Z11, Z11
 	VORPS     Z10, Z12, Z12
 	VADDPS    Z11, Z7, Z13
@@ -7339,9 +3953,9 @@ divided30:
 	VCMPPS    $0x0c, Z12, Z8, K4
 	VSUBPS    Z7, Z9, K1, Z11
 	VSUBPS    Z8, Z10, K2, Z12
-	VPMOVZXWD 64(DX), Z7
+	VPMOVZXWD (DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX), Z8
+	VPMOVZXWD 32(DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
@@ -7349,82 +3963,85 @@ divided30:
 	VMULPS    Z12, Z8, Z10
 	VMOVAPS.Z Z9, K5, Z9
 	VMOVAPS.Z Z10, K6, Z10
-	VMOVUPS   128(R9), Z11
-	VMOVUPS   192(R9), Z12
+	VMOVUPS   (R9)(R12*4), Z11
+	VMOVUPS   64(R9)(R12*4), Z12
 	VADDPS    Z9, Z11, Z9
 	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R9)
-	VMOVUPS   Z10, 192(R9)
+	VMOVUPS   Z9, (R9)(R12*4)
+	VMOVUPS   Z10, 64(R9)(R12*4)
 	VMOVAPS.Z Z7, K3, Z9
 	VMOVAPS.Z Z8, K4, Z10
-	VMOVUPS   128(R10), Z11
-	VMOVUPS   192(R10), Z12
+	VMOVUPS   (R10)(R12*4), Z11
+	VMOVUPS   64(R10)(R12*4), Z12
 	VADDPS    Z9, Z11, Z9
 	VADDPS    Z10, Z12, Z10
-	VMOVUPS   Z9, 128(R10)
-	VMOVUPS   Z10, 192(R10)
+	VMOVUPS   Z9, (R10)(R12*4)
+	VMOVUPS   Z10, 64(R10)(R12*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU64 Z7, 64(SI)
-	JMP       stored32
+	JNE       around26
+	VMOVDQU64 Z7, (SI)(R12*2)
+	JMP       stored27
 
-around31:
-	VMOVNTDQ Z7, 64(SI)
+around26:
+	VMOVNTDQ Z7, (SI)(R12*2)
 
-stored32:
+stored27:
+	ADDQ $0x00000020, R12
+	CMPQ R12, $0x00000040
+	JNE  group21
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay28
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay28:
 	SUBQ $0x00000040, AX
 	JMP  block18
 
 blocks19:
 rest1:
-some34:
+some29:
 	TESTQ     AX, AX
-	JLE       done35
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
+	JLE       done30
+	MOVQ      $-1, R12
+	BZHIQ     AX, R12, R12
+	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded31
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded36:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded32
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded37:
+loaded32:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z1, Z0, Z0
-	JMP         divided39
+	JMP         divided34
 
-reciprocal38:
+reciprocal33:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided39:
+divided34:
 	VANDPS      all32_80000000<>+0(SB), Z0, Z2
 	VANDPS      all32_7f800000<>+0(SB), Z0, Z4
-	VMAXPS      all32_38800000<>+0(SB), Z4, Z4
-	VPADDD      all32_a800000<>+0(SB), Z4, Z4
+	VMAXPS      (R11), Z4, Z4
+	VPADDD      64(R11), Z4, Z4
 	VORPS       Z2, Z4, Z4
 	VADDPS      Z4, Z0, Z7
 	VSUBPS      Z4, Z7, Z4
@@ -7460,9 +4077,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some29
 
-done35:
+done30:
 	VZEROUPPER
 	RET
 
@@ -7490,21 +4107,21 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Y2
 	VBROADCASTSS 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -7514,16 +4131,19 @@ block5:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near8:
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
+near10:
+	XORQ R14, R14
+
+group11:
+	VMOVUPS (BX)(R14*4), Y4
+	VMOVUPS 32(BX)(R14*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal12
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -7531,7 +4151,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -7550,294 +4170,87 @@ divided10:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   (DX), Y6
-	VMOVUPS   32(DX), Y7
+	VMOVUPS   (DX)(R14*4), Y6
+	VMOVUPS   32(DX)(R14*4), Y7
 	VORPS     Y12, Y10, Y8
 	VORPS     Y13, Y11, Y9
 	VMULPS    Y4, Y6, Y4
 	VMULPS    Y5, Y7, Y5
 	VANDPS    Y4, Y8, Y4
 	VANDPS    Y5, Y9, Y5
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
+	VMOVUPS   (R9)(R14*4), Y8
+	VMOVUPS   32(R9)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   Y4, (R9)(R14*4)
+	VMOVUPS   Y5, 32(R9)(R14*4)
 	VANDPS    Y6, Y12, Y4
 	VANDPS    Y7, Y13, Y5
-	VMOVUPS   (R10), Y8
-	VMOVUPS   32(R10), Y9
+	VMOVUPS   (R10)(R14*4), Y8
+	VMOVUPS   32(R10)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R10)
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y4, (R10)(R14*4)
+	VMOVUPS   Y5, 32(R10)(R14*4)
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   Y4, (SI)(R14*4)
+	VMOVDQU   Y5, 32(SI)(R14*4)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around14:
+	VMOVNTDQ Y4, (SI)(R14*4)
+	VMOVNTDQ Y5, 32(SI)(R14*4)
 
-stored12:
-	VMOVUPS 64(BX), Y4
-	VMOVUPS 96(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   64(DX), Y6
-	VMOVUPS   96(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   64(R9), Y8
-	VMOVUPS   96(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R9)
-	VMOVUPS   Y5, 96(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   64(R10), Y8
-	VMOVUPS   96(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R10)
-	VMOVUPS   Y5, 96(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 64(SI)
-	VMOVDQU   Y5, 96(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 64(SI)
-	VMOVNTDQ Y5, 96(SI)
-
-stored16:
-	VMOVUPS 128(BX), Y4
-	VMOVUPS 160(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   128(DX), Y6
-	VMOVUPS   160(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   128(R9), Y8
-	VMOVUPS   160(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R9)
-	VMOVUPS   Y5, 160(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   128(R10), Y8
-	VMOVUPS   160(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R10)
-	VMOVUPS   Y5, 160(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 128(SI)
-	VMOVDQU   Y5, 160(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-
-stored20:
-	VMOVUPS 192(BX), Y4
-	VMOVUPS 224(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VMOVUPS   192(DX), Y6
-	VMOVUPS   224(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   192(R9), Y8
-	VMOVUPS   224(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R9)
-	VMOVUPS   Y5, 224(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   192(R10), Y8
-	VMOVUPS   224(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R10)
-	VMOVUPS   Y5, 224(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 192(SI)
-	VMOVDQU   Y5, 224(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 192(SI)
-	VMOVNTDQ Y5, 224(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group11
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand19:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -7845,7 +4258,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided21:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -7889,16 +4302,16 @@ divided30:
 	VANDPS    Y3, Y8, Y2
 	VANDPS    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around22
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored32
+	JMP       stored23
 
-around31:
+around22:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -7907,7 +4320,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -7920,9 +4333,9 @@ stored32:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7949,12 +4362,12 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block34:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -7964,28 +4377,31 @@ block34:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near36:
+near27:
+	XORQ R11, R11
+
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded29
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded37:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded30
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded38:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+loaded30:
+	VMOVUPS (BX)(R11*4), Y6
+	VMOVUPS 32(BX)(R11*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal31
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided32
 
-reciprocal39:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7993,7 +4409,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided32:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8012,326 +4428,83 @@ divided40:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   (DX), Y8
-	VMOVUPS   32(DX), Y9
+	VMOVUPS   (DX)(R11*4), Y8
+	VMOVUPS   32(DX)(R11*4), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored42
+	JNE       around33
+	VMOVDQU   Y6, (SI)(R11*4)
+	VMOVDQU   Y7, 32(SI)(R11*4)
+	JMP       stored34
 
-around41:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around33:
+	VMOVNTDQ Y6, (SI)(R11*4)
+	VMOVNTDQ Y7, 32(SI)(R11*4)
 
-stored42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded44:
-	VMOVUPS 64(BX), Y6
-	VMOVUPS 96(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal45
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   64(DX), Y8
-	VMOVUPS   96(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded50:
-	VMOVUPS 128(BX), Y6
-	VMOVUPS 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal51
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided52:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   128(DX), Y8
-	VMOVUPS   160(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded56:
-	VMOVUPS 192(BX), Y6
-	VMOVUPS 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal57
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided58:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   192(DX), Y8
-	VMOVUPS   224(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored60:
+stored34:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group28
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay61
+	JEQ  stay35
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay61:
+stay35:
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
-some62:
+blocks26:
+some36:
 	TESTQ   AX, AX
-	JLE     done63
+	JLE     done37
 	CMPB    72(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded38
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded64:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded39
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded65:
+loaded39:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal66
+	JNE     reciprocal40
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided67
+	JMP     divided41
 
-reciprocal66:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8339,7 +4512,7 @@ reciprocal66:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided67:
+divided41:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -8383,16 +4556,16 @@ divided67:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around42
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored69
+	JMP       stored43
 
-around68:
+around42:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored69:
+stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -8401,9 +4574,9 @@ stored69:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some62
+	JMP  some36
 
-done63:
+done37:
 	VZEROUPPER
 	RET
 
@@ -8431,21 +4604,21 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSD (R13), Y2
 	VBROADCASTSD 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -8463,16 +4636,19 @@ block5:
 	PREFETCHT1 384(BX)(R14*1)
 	PREFETCHT1 448(BX)(R14*1)
 
-near8:
-	VMOVUPD (BX), Y4
-	VMOVUPD 32(BX), Y5
+near10:
+	XORQ R14, R14
+
+group11:
+	VMOVUPD (BX)(R14*8), Y4
+	VMOVUPD 32(BX)(R14*8), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal12
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -8480,7 +4656,7 @@ reciprocal9:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPD  $0x08, Y4, Y6
 	VROUNDPD  $0x08, Y5, Y7
 	VSUBPD    Y3, Y1, Y8
@@ -8499,574 +4675,87 @@ divided10:
 	VSUBPD    Y5, Y7, Y5
 	VBLENDVPD Y10, Y4, Y8, Y4
 	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   (DX), Y6
-	VMOVUPD   32(DX), Y7
+	VMOVUPD   (DX)(R14*8), Y6
+	VMOVUPD   32(DX)(R14*8), Y7
 	VORPD     Y12, Y10, Y8
 	VORPD     Y13, Y11, Y9
 	VMULPD    Y4, Y6, Y4
 	VMULPD    Y5, Y7, Y5
 	VANDPD    Y4, Y8, Y4
 	VANDPD    Y5, Y9, Y5
-	VMOVUPD   (R9), Y8
-	VMOVUPD   32(R9), Y9
+	VMOVUPD   (R9)(R14*8), Y8
+	VMOVUPD   32(R9)(R14*8), Y9
 	VADDPD    Y4, Y8, Y4
 	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, (R9)
-	VMOVUPD   Y5, 32(R9)
+	VMOVUPD   Y4, (R9)(R14*8)
+	VMOVUPD   Y5, 32(R9)(R14*8)
 	VANDPD    Y6, Y12, Y4
 	VANDPD    Y7, Y13, Y5
-	VMOVUPD   (R10), Y8
-	VMOVUPD   32(R10), Y9
+	VMOVUPD   (R10)(R14*8), Y8
+	VMOVUPD   32(R10)(R14*8), Y9
 	VADDPD    Y4, Y8, Y4
 	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, (R10)
-	VMOVUPD   Y5, 32(R10)
+	VMOVUPD   Y4, (R10)(R14*8)
+	VMOVUPD   Y5, 32(R10)(R14*8)
 	VANDPD    Y6, Y10, Y4
 	VANDPD    Y7, Y11, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   Y4, (SI)(R14*8)
+	VMOVDQU   Y5, 32(SI)(R14*8)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around14:
+	VMOVNTDQ Y4, (SI)(R14*8)
+	VMOVNTDQ Y5, 32(SI)(R14*8)
 
-stored12:
-	VMOVUPD 64(BX), Y4
-	VMOVUPD 96(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided14:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   64(DX), Y6
-	VMOVUPD   96(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   64(R9), Y8
-	VMOVUPD   96(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 64(R9)
-	VMOVUPD   Y5, 96(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   64(R10), Y8
-	VMOVUPD   96(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 64(R10)
-	VMOVUPD   Y5, 96(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 64(SI)
-	VMOVDQU   Y5, 96(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 64(SI)
-	VMOVNTDQ Y5, 96(SI)
-
-stored16:
-	VMOVUPD 128(BX), Y4
-	VMOVUPD 160(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided18:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   128(DX), Y6
-	VMOVUPD   160(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   128(R9), Y8
-	VMOVUPD   160(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 128(R9)
-	VMOVUPD   Y5, 160(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   128(R10), Y8
-	VMOVUPD   160(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 128(R10)
-	VMOVUPD   Y5, 160(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 128(SI)
-	VMOVDQU   Y5, 160(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-
-stored20:
-	VMOVUPD 192(BX), Y4
-	VMOVUPD 224(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided22:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   192(DX), Y6
-	VMOVUPD   224(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   192(R9), Y8
-	VMOVUPD   224(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 192(R9)
-	VMOVUPD   Y5, 224(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   192(R10), Y8
-	VMOVUPD   224(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 192(R10)
-	VMOVUPD   Y5, 224(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 192(SI)
-	VMOVDQU   Y5, 224(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 192(SI)
-	VMOVNTDQ Y5, 224(SI)
-
-stored24:
-	VMOVUPD 256(BX), Y4
-	VMOVUPD 288(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided26:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   256(DX), Y6
-	VMOVUPD   288(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   256(R9), Y8
-	VMOVUPD   288(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 256(R9)
-	VMOVUPD   Y5, 288(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   256(R10), Y8
-	VMOVUPD   288(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 256(R10)
-	VMOVUPD   Y5, 288(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y4, 256(SI)
-	VMOVDQU   Y5, 288(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y4, 256(SI)
-	VMOVNTDQ Y5, 288(SI)
-
-stored28:
-	VMOVUPD 320(BX), Y4
-	VMOVUPD 352(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal29
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided30
-
-reciprocal29:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided30:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   320(DX), Y6
-	VMOVUPD   352(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   320(R9), Y8
-	VMOVUPD   352(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 320(R9)
-	VMOVUPD   Y5, 352(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   320(R10), Y8
-	VMOVUPD   352(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 320(R10)
-	VMOVUPD   Y5, 352(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   Y4, 320(SI)
-	VMOVDQU   Y5, 352(SI)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ Y4, 320(SI)
-	VMOVNTDQ Y5, 352(SI)
-
-stored32:
-	VMOVUPD 384(BX), Y4
-	VMOVUPD 416(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal33
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided34
-
-reciprocal33:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided34:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   384(DX), Y6
-	VMOVUPD   416(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   384(R9), Y8
-	VMOVUPD   416(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 384(R9)
-	VMOVUPD   Y5, 416(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   384(R10), Y8
-	VMOVUPD   416(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 384(R10)
-	VMOVUPD   Y5, 416(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around35
-	VMOVDQU   Y4, 384(SI)
-	VMOVDQU   Y5, 416(SI)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Y4, 384(SI)
-	VMOVNTDQ Y5, 416(SI)
-
-stored36:
-	VMOVUPD 448(BX), Y4
-	VMOVUPD 480(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided38:
-	VROUNDPD  $0x08, Y4, Y6
-	VROUNDPD  $0x08, Y5, Y7
-	VSUBPD    Y3, Y1, Y8
-	VSUBPD    Y3, Y1, Y9
-	VMINPD    Y8, Y6, Y8
-	VMINPD    Y9, Y7, Y9
-	VSUBPD    Y3, Y0, Y10
-	VSUBPD    Y3, Y0, Y11
-	VMAXPD    Y10, Y8, Y8
-	VMAXPD    Y11, Y9, Y9
-	VCMPPD    $0x00, Y8, Y6, Y10
-	VCMPPD    $0x00, Y9, Y7, Y11
-	VCMPPD    $0x0c, Y8, Y6, Y12
-	VCMPPD    $0x0c, Y9, Y7, Y13
-	VSUBPD    Y4, Y6, Y4
-	VSUBPD    Y5, Y7, Y5
-	VBLENDVPD Y10, Y4, Y8, Y4
-	VBLENDVPD Y11, Y5, Y9, Y5
-	VMOVUPD   448(DX), Y6
-	VMOVUPD   480(DX), Y7
-	VORPD     Y12, Y10, Y8
-	VORPD     Y13, Y11, Y9
-	VMULPD    Y4, Y6, Y4
-	VMULPD    Y5, Y7, Y5
-	VANDPD    Y4, Y8, Y4
-	VANDPD    Y5, Y9, Y5
-	VMOVUPD   448(R9), Y8
-	VMOVUPD   480(R9), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 448(R9)
-	VMOVUPD   Y5, 480(R9)
-	VANDPD    Y6, Y12, Y4
-	VANDPD    Y7, Y13, Y5
-	VMOVUPD   448(R10), Y8
-	VMOVUPD   480(R10), Y9
-	VADDPD    Y4, Y8, Y4
-	VADDPD    Y5, Y9, Y5
-	VMOVUPD   Y4, 448(R10)
-	VMOVUPD   Y5, 480(R10)
-	VANDPD    Y6, Y10, Y4
-	VANDPD    Y7, Y11, Y5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, 448(SI)
-	VMOVDQU   Y5, 480(SI)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, 448(SI)
-	VMOVNTDQ Y5, 480(SI)
-
-stored40:
+stored15:
+	ADDQ $0x00000008, R14
+	CMPQ R14, $0x00000040
+	JNE  group11
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some41:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done42
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near43:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand44:
+strand19:
 	VBROADCASTSD (R12), Y2
 	VBROADCASTSD 1024(R12), Y3
 	VMOVUPD      (BX), Y4
 	VMOVUPD      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal45
+	JNE          reciprocal20
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y2
-	JMP          divided46
+	JMP          divided21
 
-reciprocal45:
+reciprocal20:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -9074,7 +4763,7 @@ reciprocal45:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y2
 
-divided46:
+divided21:
 	VROUNDPD  $0x08, Y4, Y5
 	VROUNDPD  $0x08, Y2, Y6
 	VSUBPD    Y3, Y1, Y7
@@ -9118,16 +4807,16 @@ divided46:
 	VANDPD    Y3, Y8, Y2
 	VANDPD    Y5, Y9, Y3
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around22
 	VMOVDQU   Y2, (SI)
 	VMOVDQU   Y3, 32(SI)
-	JMP       stored48
+	JMP       stored23
 
-around47:
+around22:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored48:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -9136,7 +4825,7 @@ stored48:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R8
-	JNE  strand44
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -9149,9 +4838,9 @@ stored48:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some41
+	JMP  some16
 
-done42:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9178,12 +4867,12 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block50:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near52
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9201,28 +4890,31 @@ block50:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near52:
+near27:
+	XORQ R11, R11
+
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded29
+	VMOVUPD (DI)(R11*8), Y0
+	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded53:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded30
+	VMOVUPD (R8)(R11*8), Y2
+	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded54:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
+loaded30:
+	VMOVUPD (BX)(R11*8), Y6
+	VMOVUPD 32(BX)(R11*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal55
+	JNE     reciprocal31
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided56
+	JMP     divided32
 
-reciprocal55:
+reciprocal31:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9230,7 +4922,7 @@ reciprocal55:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided56:
+divided32:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9249,654 +4941,83 @@ divided56:
 	VSUBPD    Y7, Y9, Y7
 	VBLENDVPD Y12, Y6, Y10, Y6
 	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   (DX), Y8
-	VMOVUPD   32(DX), Y9
+	VMOVUPD   (DX)(R11*8), Y8
+	VMOVUPD   32(DX)(R11*8), Y9
 	VORPD     Y14, Y12, Y10
 	VORPD     Y15, Y13, Y11
 	VMULPD    Y6, Y8, Y6
 	VMULPD    Y7, Y9, Y7
 	VANDPD    Y6, Y10, Y6
 	VANDPD    Y7, Y11, Y7
-	VMOVUPD   (R9), Y10
-	VMOVUPD   32(R9), Y11
+	VMOVUPD   (R9)(R11*8), Y10
+	VMOVUPD   32(R9)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
+	VMOVUPD   Y6, (R9)(R11*8)
+	VMOVUPD   Y7, 32(R9)(R11*8)
 	VANDPD    Y8, Y14, Y6
 	VANDPD    Y9, Y15, Y7
-	VMOVUPD   (R10), Y10
-	VMOVUPD   32(R10), Y11
+	VMOVUPD   (R10)(R11*8), Y10
+	VMOVUPD   32(R10)(R11*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
+	VMOVUPD   Y6, (R10)(R11*8)
+	VMOVUPD   Y7, 32(R10)(R11*8)
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored58
+	JNE       around33
+	VMOVDQU   Y6, (SI)(R11*8)
+	VMOVDQU   Y7, 32(SI)(R11*8)
+	JMP       stored34
 
-around57:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around33:
+	VMOVNTDQ Y6, (SI)(R11*8)
+	VMOVNTDQ Y7, 32(SI)(R11*8)
 
-stored58:
-	CMPB    72(CX), $0x00
-	JEQ     loaded59
-	VMOVUPD 64(DI), Y0
-	VMOVUPD 96(DI), Y1
-
-loaded59:
-	CMPB    73(CX), $0x00
-	JEQ     loaded60
-	VMOVUPD 64(R8), Y2
-	VMOVUPD 96(R8), Y3
-
-loaded60:
-	VMOVUPD 64(BX), Y6
-	VMOVUPD 96(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal61
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided62
-
-reciprocal61:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided62:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   64(DX), Y8
-	VMOVUPD   96(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   64(R9), Y10
-	VMOVUPD   96(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R9)
-	VMOVUPD   Y7, 96(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   64(R10), Y10
-	VMOVUPD   96(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R10)
-	VMOVUPD   Y7, 96(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around63
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored64:
-	CMPB    72(CX), $0x00
-	JEQ     loaded65
-	VMOVUPD 128(DI), Y0
-	VMOVUPD 160(DI), Y1
-
-loaded65:
-	CMPB    73(CX), $0x00
-	JEQ     loaded66
-	VMOVUPD 128(R8), Y2
-	VMOVUPD 160(R8), Y3
-
-loaded66:
-	VMOVUPD 128(BX), Y6
-	VMOVUPD 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal67
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided68
-
-reciprocal67:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided68:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   128(DX), Y8
-	VMOVUPD   160(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   128(R9), Y10
-	VMOVUPD   160(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R9)
-	VMOVUPD   Y7, 160(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   128(R10), Y10
-	VMOVUPD   160(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R10)
-	VMOVUPD   Y7, 160(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around69
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored70
-
-around69:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored70:
-	CMPB    72(CX), $0x00
-	JEQ     loaded71
-	VMOVUPD 192(DI), Y0
-	VMOVUPD 224(DI), Y1
-
-loaded71:
-	CMPB    73(CX), $0x00
-	JEQ     loaded72
-	VMOVUPD 192(R8), Y2
-	VMOVUPD 224(R8), Y3
-
-loaded72:
-	VMOVUPD 192(BX), Y6
-	VMOVUPD 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal73
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided74
-
-reciprocal73:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided74:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   192(DX), Y8
-	VMOVUPD   224(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   192(R9), Y10
-	VMOVUPD   224(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R9)
-	VMOVUPD   Y7, 224(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   192(R10), Y10
-	VMOVUPD   224(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R10)
-	VMOVUPD   Y7, 224(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around75
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored76
-
-around75:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored76:
-	CMPB    72(CX), $0x00
-	JEQ     loaded77
-	VMOVUPD 256(DI), Y0
-	VMOVUPD 288(DI), Y1
-
-loaded77:
-	CMPB    73(CX), $0x00
-	JEQ     loaded78
-	VMOVUPD 256(R8), Y2
-	VMOVUPD 288(R8), Y3
-
-loaded78:
-	VMOVUPD 256(BX), Y6
-	VMOVUPD 288(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal79
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided80
-
-reciprocal79:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided80:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   256(DX), Y8
-	VMOVUPD   288(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   256(R9), Y10
-	VMOVUPD   288(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R9)
-	VMOVUPD   Y7, 288(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   256(R10), Y10
-	VMOVUPD   288(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R10)
-	VMOVUPD   Y7, 288(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around81
-	VMOVDQU   Y6, 256(SI)
-	VMOVDQU   Y7, 288(SI)
-	JMP       stored82
-
-around81:
-	VMOVNTDQ Y6, 256(SI)
-	VMOVNTDQ Y7, 288(SI)
-
-stored82:
-	CMPB    72(CX), $0x00
-	JEQ     loaded83
-	VMOVUPD 320(DI), Y0
-	VMOVUPD 352(DI), Y1
-
-loaded83:
-	CMPB    73(CX), $0x00
-	JEQ     loaded84
-	VMOVUPD 320(R8), Y2
-	VMOVUPD 352(R8), Y3
-
-loaded84:
-	VMOVUPD 320(BX), Y6
-	VMOVUPD 352(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal85
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided86
-
-reciprocal85:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided86:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   320(DX), Y8
-	VMOVUPD   352(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   320(R9), Y10
-	VMOVUPD   352(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R9)
-	VMOVUPD   Y7, 352(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   320(R10), Y10
-	VMOVUPD   352(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R10)
-	VMOVUPD   Y7, 352(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around87
-	VMOVDQU   Y6, 320(SI)
-	VMOVDQU   Y7, 352(SI)
-	JMP       stored88
-
-around87:
-	VMOVNTDQ Y6, 320(SI)
-	VMOVNTDQ Y7, 352(SI)
-
-stored88:
-	CMPB    72(CX), $0x00
-	JEQ     loaded89
-	VMOVUPD 384(DI), Y0
-	VMOVUPD 416(DI), Y1
-
-loaded89:
-	CMPB    73(CX), $0x00
-	JEQ     loaded90
-	VMOVUPD 384(R8), Y2
-	VMOVUPD 416(R8), Y3
-
-loaded90:
-	VMOVUPD 384(BX), Y6
-	VMOVUPD 416(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal91
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided92
-
-reciprocal91:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided92:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   384(DX), Y8
-	VMOVUPD   416(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   384(R9), Y10
-	VMOVUPD   416(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R9)
-	VMOVUPD   Y7, 416(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   384(R10), Y10
-	VMOVUPD   416(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R10)
-	VMOVUPD   Y7, 416(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around93
-	VMOVDQU   Y6, 384(SI)
-	VMOVDQU   Y7, 416(SI)
-	JMP       stored94
-
-around93:
-	VMOVNTDQ Y6, 384(SI)
-	VMOVNTDQ Y7, 416(SI)
-
-stored94:
-	CMPB    72(CX), $0x00
-	JEQ     loaded95
-	VMOVUPD 448(DI), Y0
-	VMOVUPD 480(DI), Y1
-
-loaded95:
-	CMPB    73(CX), $0x00
-	JEQ     loaded96
-	VMOVUPD 448(R8), Y2
-	VMOVUPD 480(R8), Y3
-
-loaded96:
-	VMOVUPD 448(BX), Y6
-	VMOVUPD 480(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal97
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided98
-
-reciprocal97:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided98:
-	VROUNDPD  $0x08, Y6, Y8
-	VROUNDPD  $0x08, Y7, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y8, Y10
-	VMINPD    Y11, Y9, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y8, Y12
-	VCMPPD    $0x00, Y11, Y9, Y13
-	VCMPPD    $0x0c, Y10, Y8, Y14
-	VCMPPD    $0x0c, Y11, Y9, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   448(DX), Y8
-	VMOVUPD   480(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   448(R9), Y10
-	VMOVUPD   480(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R9)
-	VMOVUPD   Y7, 480(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   448(R10), Y10
-	VMOVUPD   480(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R10)
-	VMOVUPD   Y7, 480(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around99
-	VMOVDQU   Y6, 448(SI)
-	VMOVDQU   Y7, 480(SI)
-	JMP       stored100
-
-around99:
-	VMOVNTDQ Y6, 448(SI)
-	VMOVNTDQ Y7, 480(SI)
-
-stored100:
+stored34:
+	ADDQ $0x00000008, R11
+	CMPQ R11, $0x00000040
+	JNE  group28
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay101
+	JEQ  stay35
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay101:
+stay35:
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block25
 
-blocks51:
-some102:
+blocks26:
+some36:
 	TESTQ   AX, AX
-	JLE     done103
+	JLE     done37
 	CMPB    72(CX), $0x00
-	JEQ     loaded104
+	JEQ     loaded38
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded104:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded105
+	JEQ     loaded39
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded105:
+loaded39:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal106
+	JNE     reciprocal40
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided107
+	JMP     divided41
 
-reciprocal106:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9904,7 +5025,7 @@ reciprocal106:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided107:
+divided41:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -9948,16 +5069,16 @@ divided107:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around108
+	JNE       around42
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored109
+	JMP       stored43
 
-around108:
+around42:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored109:
+stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -9966,9 +5087,9 @@ stored109:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some102
+	JMP  some36
 
-done103:
+done37:
 	VZEROUPPER
 	RET
 
@@ -9996,36 +5117,39 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Y2
 	VBROADCASTSS 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
-	VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5
+near10:
+	XORQ R14, R14
+
+group11:
+	VCVTPH2PS (BX)(R14*2), Y4
+	VCVTPH2PS 16(BX)(R14*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10033,7 +5157,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -10052,302 +5176,89 @@ divided10:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	VCVTPH2PS (DX)(R14*2), Y6
+	VCVTPH2PS 16(DX)(R14*2), Y7
 	VORPS     Y12, Y10, Y8
 	VORPS     Y13, Y11, Y9
 	VMULPS    Y4, Y6, Y4
 	VMULPS    Y5, Y7, Y5
 	VANDPS    Y4, Y8, Y4
 	VANDPS    Y5, Y9, Y5
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
+	VMOVUPS   (R9)(R14*4), Y8
+	VMOVUPS   32(R9)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   Y4, (R9)(R14*4)
+	VMOVUPS   Y5, 32(R9)(R14*4)
 	VANDPS    Y6, Y12, Y4
 	VANDPS    Y7, Y13, Y5
-	VMOVUPS   (R10), Y8
-	VMOVUPS   32(R10), Y9
+	VMOVUPS   (R10)(R14*4), Y8
+	VMOVUPS   32(R10)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R10)
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y4, (R10)(R14*4)
+	VMOVUPS   Y5, 32(R10)(R14*4)
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   X4, (SI)(R14*2)
+	VMOVDQU   X5, 16(SI)(R14*2)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around14:
+	VMOVNTDQ X4, (SI)(R14*2)
+	VMOVNTDQ X5, 16(SI)(R14*2)
 
-stored12:
-	VCVTPH2PS 32(BX), Y4
-	VCVTPH2PS 48(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS 32(DX), Y6
-	VCVTPH2PS 48(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   64(R9), Y8
-	VMOVUPS   96(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R9)
-	VMOVUPS   Y5, 96(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   64(R10), Y8
-	VMOVUPS   96(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R10)
-	VMOVUPS   Y5, 96(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X4, 32(SI)
-	VMOVDQU   X5, 48(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X4, 32(SI)
-	VMOVNTDQ X5, 48(SI)
-
-stored16:
-	VCVTPH2PS 64(BX), Y4
-	VCVTPH2PS 80(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS 64(DX), Y6
-	VCVTPH2PS 80(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   128(R9), Y8
-	VMOVUPS   160(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R9)
-	VMOVUPS   Y5, 160(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   128(R10), Y8
-	VMOVUPS   160(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R10)
-	VMOVUPS   Y5, 160(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   X4, 64(SI)
-	VMOVDQU   X5, 80(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ X4, 64(SI)
-	VMOVNTDQ X5, 80(SI)
-
-stored20:
-	VCVTPH2PS 96(BX), Y4
-	VCVTPH2PS 112(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS 96(DX), Y6
-	VCVTPH2PS 112(DX), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   192(R9), Y8
-	VMOVUPS   224(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R9)
-	VMOVUPS   Y5, 224(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   192(R10), Y8
-	VMOVUPS   224(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R10)
-	VMOVUPS   Y5, 224(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   X4, 96(SI)
-	VMOVDQU   X5, 112(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ X4, 96(SI)
-	VMOVNTDQ X5, 112(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand19:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10355,7 +5266,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided21:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -10401,16 +5312,16 @@ divided30:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around22
 	VMOVDQU   X2, (SI)
 	VMOVDQU   X3, 16(SI)
-	JMP       stored32
+	JMP       stored23
 
-around31:
+around22:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -10419,7 +5330,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -10432,9 +5343,9 @@ stored32:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10461,39 +5372,42 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block34:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near36:
+near27:
+	XORQ R11, R11
+
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded29
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded37:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded30
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded38:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+loaded30:
+	VCVTPH2PS (BX)(R11*2), Y6
+	VCVTPH2PS 16(BX)(R11*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal31
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided32
 
-reciprocal39:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10501,7 +5415,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided32:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10520,334 +5434,85 @@ divided40:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
+	VCVTPH2PS (DX)(R11*2), Y8
+	VCVTPH2PS 16(DX)(R11*2), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored42
+	JNE       around33
+	VMOVDQU   X6, (SI)(R11*2)
+	VMOVDQU   X7, 16(SI)(R11*2)
+	JMP       stored34
 
-around41:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
+around33:
+	VMOVNTDQ X6, (SI)(R11*2)
+	VMOVNTDQ X7, 16(SI)(R11*2)
 
-stored42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded44:
-	VCVTPH2PS 32(BX), Y6
-	VCVTPH2PS 48(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 32(DX), Y8
-	VCVTPH2PS 48(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   X6, 32(SI)
-	VMOVDQU   X7, 48(SI)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ X6, 32(SI)
-	VMOVNTDQ X7, 48(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded50:
-	VCVTPH2PS 64(BX), Y6
-	VCVTPH2PS 80(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal51
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided52:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 64(DX), Y8
-	VCVTPH2PS 80(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   X6, 64(SI)
-	VMOVDQU   X7, 80(SI)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ X6, 64(SI)
-	VMOVNTDQ X7, 80(SI)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded56:
-	VCVTPH2PS 96(BX), Y6
-	VCVTPH2PS 112(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided58:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 96(DX), Y8
-	VCVTPH2PS 112(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   X6, 96(SI)
-	VMOVDQU   X7, 112(SI)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ X6, 96(SI)
-	VMOVNTDQ X7, 112(SI)
-
-stored60:
+stored34:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group28
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay61
+	JEQ  stay35
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay61:
+stay35:
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
-some62:
+blocks26:
+some36:
 	TESTQ   AX, AX
-	JLE     done63
+	JLE     done37
 	CMPB    72(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded38
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded64:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded39
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded65:
+loaded39:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal66
+	JNE       reciprocal40
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided67
+	JMP       divided41
 
-reciprocal66:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10855,7 +5520,7 @@ reciprocal66:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided67:
+divided41:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -10901,16 +5566,16 @@ divided67:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around42
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored69
+	JMP       stored43
 
-around68:
+around42:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored69:
+stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -10919,9 +5584,9 @@ stored69:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some62
+	JMP  some36
 
-done63:
+done37:
 	VZEROUPPER
 	RET
 
@@ -10949,38 +5614,41 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand7:
+strand9:
 	VBROADCASTSS (R13), Y2
 	VBROADCASTSS 1024(R13), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near8:
-	VPMOVZXWD (BX), Y4
+near10:
+	XORQ R14, R14
+
+group11:
+	VPMOVZXWD (BX)(R14*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(BX)(R14*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10988,7 +5656,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -11007,9 +5675,9 @@ divided10:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD (DX), Y6
+	VPMOVZXWD (DX)(R14*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R14*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VORPS     Y12, Y10, Y8
 	VORPS     Y13, Y11, Y9
@@ -11017,20 +5685,20 @@ divided10:
 	VMULPS    Y5, Y7, Y5
 	VANDPS    Y4, Y8, Y4
 	VANDPS    Y5, Y9, Y5
-	VMOVUPS   (R9), Y8
-	VMOVUPS   32(R9), Y9
+	VMOVUPS   (R9)(R14*4), Y8
+	VMOVUPS   32(R9)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   Y4, (R9)(R14*4)
+	VMOVUPS   Y5, 32(R9)(R14*4)
 	VANDPS    Y6, Y12, Y4
 	VANDPS    Y7, Y13, Y5
-	VMOVUPS   (R10), Y8
-	VMOVUPS   32(R10), Y9
+	VMOVUPS   (R10)(R14*4), Y8
+	VMOVUPS   32(R10)(R14*4), Y9
 	VADDPS    Y4, Y8, Y4
 	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R10)
-	VMOVUPS   Y5, 32(R10)
+	VMOVUPS   Y4, (R10)(R14*4)
+	VMOVUPS   Y5, 32(R10)(R14*4)
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
 	VPSRLD    $0x10, Y4, Y4
@@ -11038,274 +5706,49 @@ divided10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   Y4, (SI)(R14*2)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ Y4, (SI)
+around14:
+	VMOVNTDQ Y4, (SI)(R14*2)
 
-stored12:
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD 32(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   64(R9), Y8
-	VMOVUPS   96(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R9)
-	VMOVUPS   Y5, 96(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   64(R10), Y8
-	VMOVUPS   96(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 64(R10)
-	VMOVUPS   Y5, 96(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 32(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 32(SI)
-
-stored16:
-	VPMOVZXWD 64(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD 64(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   128(R9), Y8
-	VMOVUPS   160(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R9)
-	VMOVUPS   Y5, 160(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   128(R10), Y8
-	VMOVUPS   160(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 128(R10)
-	VMOVUPS   Y5, 160(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 64(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 64(SI)
-
-stored20:
-	VPMOVZXWD 96(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VPMOVZXWD 96(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   192(R9), Y8
-	VMOVUPS   224(R9), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R9)
-	VMOVUPS   Y5, 224(R9)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   192(R10), Y8
-	VMOVUPS   224(R10), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, 192(R10)
-	VMOVUPS   Y5, 224(R10)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 96(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 96(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R14
+	CMPQ R14, $0x00000040
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R12
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand28:
+strand19:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
 	VPMOVZXWD    (BX), Y4
@@ -11313,12 +5756,12 @@ strand28:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11326,7 +5769,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided21:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -11376,14 +5819,14 @@ divided30:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around22
 	VMOVDQU   Y2, (SI)
-	JMP       stored32
+	JMP       stored23
 
-around31:
+around22:
 	VMOVNTDQ Y2, (SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -11392,7 +5835,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -11405,9 +5848,9 @@ stored32:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11434,411 +5877,153 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block34:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near36:
+near27:
+	XORQ R11, R11
+
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded29
+	VMOVUPS (DI)(R11*4), Y0
+	VMOVUPS 32(DI)(R11*4), Y1
+
+loaded29:
+	CMPB    73(CX), $0x00
+	JEQ     loaded30
+	VMOVUPS (R8)(R11*4), Y2
+	VMOVUPS 32(R8)(R11*4), Y3
+
+loaded30:
+	VPMOVZXWD (BX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(BX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided32:
+	VROUNDPS  $0x08, Y6, Y8
+	VROUNDPS  $0x08, Y7, Y9
+	VSUBPS    Y2, Y5, Y10
+	VSUBPS    Y3, Y5, Y11
+	VMINPS    Y10, Y8, Y10
+	VMINPS    Y11, Y9, Y11
+	VSUBPS    Y2, Y4, Y12
+	VSUBPS    Y3, Y4, Y13
+	VMAXPS    Y12, Y10, Y10
+	VMAXPS    Y13, Y11, Y11
+	VCMPPS    $0x00, Y10, Y8, Y12
+	VCMPPS    $0x00, Y11, Y9, Y13
+	VCMPPS    $0x0c, Y10, Y8, Y14
+	VCMPPS    $0x0c, Y11, Y9, Y15
+	VSUBPS    Y6, Y8, Y6
+	VSUBPS    Y7, Y9, Y7
+	VBLENDVPS Y12, Y6, Y10, Y6
+	VBLENDVPS Y13, Y7, Y11, Y7
+	VPMOVZXWD (DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 16(DX)(R11*2), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VORPS     Y14, Y12, Y10
+	VORPS     Y15, Y13, Y11
+	VMULPS    Y6, Y8, Y6
+	VMULPS    Y7, Y9, Y7
+	VANDPS    Y6, Y10, Y6
+	VANDPS    Y7, Y11, Y7
+	VMOVUPS   (R9)(R11*4), Y10
+	VMOVUPS   32(R9)(R11*4), Y11
+	VADDPS    Y6, Y10, Y6
+	VADDPS    Y7, Y11, Y7
+	VMOVUPS   Y6, (R9)(R11*4)
+	VMOVUPS   Y7, 32(R9)(R11*4)
+	VANDPS    Y8, Y14, Y6
+	VANDPS    Y9, Y15, Y7
+	VMOVUPS   (R10)(R11*4), Y10
+	VMOVUPS   32(R10)(R11*4), Y11
+	VADDPS    Y6, Y10, Y6
+	VADDPS    Y7, Y11, Y7
+	VMOVUPS   Y6, (R10)(R11*4)
+	VMOVUPS   Y7, 32(R10)(R11*4)
+	VANDPS    Y8, Y12, Y6
+	VANDPS    Y9, Y13, Y7
+	VPSRLD    $0x10, Y6, Y6
+	VPSRLD    $0x10, Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU   Y6, (SI)(R11*2)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y6, (SI)(R11*2)
+
+stored34:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group28
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	CMPB 74(CX), $0x00
+	JEQ  stay35
+	ADDQ $0x00000100, R9
+	ADDQ $0x00000100, R10
+
+stay35:
+	SUBQ $0x00000040, AX
+	JMP  block25
+
+blocks26:
+some36:
+	TESTQ   AX, AX
+	JLE     done37
+	CMPB    72(CX), $0x00
+	JEQ     loaded38
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-
-loaded37:
-	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
 
 loaded38:
-	VPMOVZXWD (BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal39
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
-
-reciprocal39:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided40:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   Y6, (SI)
-	JMP       stored42
-
-around41:
-	VMOVNTDQ Y6, (SI)
-
-stored42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded44:
-	VPMOVZXWD 32(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y6, 32(SI)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y6, 32(SI)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded50:
-	VPMOVZXWD 64(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal51
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided52:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 80(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y6, 64(SI)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y6, 64(SI)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded56:
-	VPMOVZXWD 96(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided58:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 112(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   Y6, 96(SI)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ Y6, 96(SI)
-
-stored60:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay61
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay61:
-	SUBQ $0x00000040, AX
-	JMP  block34
-
-blocks35:
-some62:
-	TESTQ   AX, AX
-	JLE     done63
-	CMPB    72(CX), $0x00
-	JEQ     loaded64
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded64:
-	CMPB    73(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded39
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded65:
+loaded39:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal66
+	JNE       reciprocal40
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided67
+	JMP       divided41
 
-reciprocal66:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11846,7 +6031,7 @@ reciprocal66:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided67:
+divided41:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -11896,14 +6081,14 @@ divided67:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around42
 	VMOVDQU   Y6, (SI)
-	JMP       stored69
+	JMP       stored43
 
-around68:
+around42:
 	VMOVNTDQ Y6, (SI)
 
-stored69:
+stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -11912,15 +6097,15 @@ stored69:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some62
+	JMP  some36
 
-done63:
+done37:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F32F32F32F8E4M3(n int, f *frame)
+// func fakeQuantizeBackwardAVX2F32F32F32F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -11930,6 +6115,7 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -11940,136 +6126,43 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R12, R12
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R12*4), Y0
+	VMOVUPS 32(DI)(R12*4), Y1
 
 loaded6:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   (DX), Y8
-	VMOVUPS   32(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R12*4), Y2
+	VMOVUPS 32(R8)(R12*4), Y3
 
-loaded12:
-	VMOVUPS 64(BX), Y6
-	VMOVUPS 96(BX), Y7
+loaded7:
+	VMOVUPS (BX)(R12*4), Y6
+	VMOVUPS 32(BX)(R12*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12077,15 +6170,15 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
+	VMAXPS    (R11), Y10, Y10
+	VMAXPS    (R11), Y11, Y11
+	VPADDD    64(R11), Y10, Y10
+	VPADDD    64(R11), Y11, Y11
 	VORPS     Y8, Y10, Y10
 	VORPS     Y9, Y11, Y11
 	VADDPS    Y10, Y6, Y12
@@ -12110,272 +6203,83 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   64(DX), Y8
-	VMOVUPS   96(DX), Y9
+	VMOVUPS   (DX)(R12*4), Y8
+	VMOVUPS   32(DX)(R12*4), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R12*4), Y10
+	VMOVUPS   32(R9)(R12*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R12*4)
+	VMOVUPS   Y7, 32(R9)(R12*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R12*4), Y10
+	VMOVUPS   32(R10)(R12*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R12*4)
+	VMOVUPS   Y7, 32(R10)(R12*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R12*4)
+	VMOVDQU   Y7, 32(SI)(R12*4)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R12*4)
+	VMOVNTDQ Y7, 32(SI)(R12*4)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VMOVUPS 128(BX), Y6
-	VMOVUPS 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   128(DX), Y8
-	VMOVUPS   160(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VMOVUPS 192(BX), Y6
-	VMOVUPS 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   192(DX), Y8
-	VMOVUPS   224(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group5
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal34
+	JNE     reciprocal17
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided35
+	JMP     divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12383,15 +6287,15 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
+	VMAXPS    (R11), Y10, Y10
+	VMAXPS    (R11), Y11, Y11
+	VPADDD    64(R11), Y10, Y10
+	VPADDD    64(R11), Y11, Y11
 	VORPS     Y8, Y10, Y10
 	VORPS     Y9, Y11, Y11
 	VADDPS    Y10, Y6, Y12
@@ -12441,16 +6345,16 @@ divided35:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored37:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -12459,15 +6363,15 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F64F64F64F8E4M3(n int, f *frame)
+// func fakeQuantizeBackwardAVX2F64F64F64F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -12477,6 +6381,7 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -12487,144 +6392,51 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 256(DX)(R11*1)
-	PREFETCHT1 320(DX)(R11*1)
-	PREFETCHT1 384(DX)(R11*1)
-	PREFETCHT1 448(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
-	PREFETCHT1 256(BX)(R11*1)
-	PREFETCHT1 320(BX)(R11*1)
-	PREFETCHT1 384(BX)(R11*1)
-	PREFETCHT1 448(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 256(DX)(R12*1)
+	PREFETCHT1 320(DX)(R12*1)
+	PREFETCHT1 384(DX)(R12*1)
+	PREFETCHT1 448(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+	PREFETCHT1 256(BX)(R12*1)
+	PREFETCHT1 320(BX)(R12*1)
+	PREFETCHT1 384(BX)(R12*1)
+	PREFETCHT1 448(BX)(R12*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	XORQ R12, R12
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	VMOVUPD (DI)(R12*8), Y0
+	VMOVUPD 32(DI)(R12*8), Y1
 
 loaded6:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   (DX), Y8
-	VMOVUPD   32(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   (R9), Y10
-	VMOVUPD   32(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   (R10), Y10
-	VMOVUPD   32(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 64(DI), Y0
-	VMOVUPD 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 64(R8), Y2
-	VMOVUPD 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPD (R8)(R12*8), Y2
+	VMOVUPD 32(R8)(R12*8), Y3
 
-loaded12:
-	VMOVUPD 64(BX), Y6
-	VMOVUPD 96(BX), Y7
+loaded7:
+	VMOVUPD (BX)(R12*8), Y6
+	VMOVUPD 32(BX)(R12*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal8
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -12632,15 +6444,15 @@ reciprocal13:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
 	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
+	VMAXPD    (R11), Y10, Y10
+	VMAXPD    (R11), Y11, Y11
+	VPADDQ    64(R11), Y10, Y10
+	VPADDQ    64(R11), Y11, Y11
 	VORPD     Y8, Y10, Y10
 	VORPD     Y9, Y11, Y11
 	VADDPD    Y10, Y6, Y12
@@ -12665,656 +6477,83 @@ divided14:
 	VSUBPD    Y7, Y9, Y7
 	VBLENDVPD Y12, Y6, Y10, Y6
 	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   64(DX), Y8
-	VMOVUPD   96(DX), Y9
+	VMOVUPD   (DX)(R12*8), Y8
+	VMOVUPD   32(DX)(R12*8), Y9
 	VORPD     Y14, Y12, Y10
 	VORPD     Y15, Y13, Y11
 	VMULPD    Y6, Y8, Y6
 	VMULPD    Y7, Y9, Y7
 	VANDPD    Y6, Y10, Y6
 	VANDPD    Y7, Y11, Y7
-	VMOVUPD   64(R9), Y10
-	VMOVUPD   96(R9), Y11
+	VMOVUPD   (R9)(R12*8), Y10
+	VMOVUPD   32(R9)(R12*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R9)
-	VMOVUPD   Y7, 96(R9)
+	VMOVUPD   Y6, (R9)(R12*8)
+	VMOVUPD   Y7, 32(R9)(R12*8)
 	VANDPD    Y8, Y14, Y6
 	VANDPD    Y9, Y15, Y7
-	VMOVUPD   64(R10), Y10
-	VMOVUPD   96(R10), Y11
+	VMOVUPD   (R10)(R12*8), Y10
+	VMOVUPD   32(R10)(R12*8), Y11
 	VADDPD    Y6, Y10, Y6
 	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R10)
-	VMOVUPD   Y7, 96(R10)
+	VMOVUPD   Y6, (R10)(R12*8)
+	VMOVUPD   Y7, 32(R10)(R12*8)
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R12*8)
+	VMOVDQU   Y7, 32(SI)(R12*8)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around10:
+	VMOVNTDQ Y6, (SI)(R12*8)
+	VMOVNTDQ Y7, 32(SI)(R12*8)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 128(DI), Y0
-	VMOVUPD 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 128(R8), Y2
-	VMOVUPD 160(R8), Y3
-
-loaded18:
-	VMOVUPD 128(BX), Y6
-	VMOVUPD 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   128(DX), Y8
-	VMOVUPD   160(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   128(R9), Y10
-	VMOVUPD   160(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R9)
-	VMOVUPD   Y7, 160(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   128(R10), Y10
-	VMOVUPD   160(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R10)
-	VMOVUPD   Y7, 160(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD 192(DI), Y0
-	VMOVUPD 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 192(R8), Y2
-	VMOVUPD 224(R8), Y3
-
-loaded24:
-	VMOVUPD 192(BX), Y6
-	VMOVUPD 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   192(DX), Y8
-	VMOVUPD   224(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   192(R9), Y10
-	VMOVUPD   224(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R9)
-	VMOVUPD   Y7, 224(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   192(R10), Y10
-	VMOVUPD   224(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R10)
-	VMOVUPD   Y7, 224(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPD 256(DI), Y0
-	VMOVUPD 288(DI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD 256(R8), Y2
-	VMOVUPD 288(R8), Y3
-
-loaded30:
-	VMOVUPD 256(BX), Y6
-	VMOVUPD 288(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided32:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   256(DX), Y8
-	VMOVUPD   288(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   256(R9), Y10
-	VMOVUPD   288(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R9)
-	VMOVUPD   Y7, 288(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   256(R10), Y10
-	VMOVUPD   288(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R10)
-	VMOVUPD   Y7, 288(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 256(SI)
-	VMOVDQU   Y7, 288(SI)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 256(SI)
-	VMOVNTDQ Y7, 288(SI)
-
-stored34:
-	CMPB    72(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 320(DI), Y0
-	VMOVUPD 352(DI), Y1
-
-loaded35:
-	CMPB    73(CX), $0x00
-	JEQ     loaded36
-	VMOVUPD 320(R8), Y2
-	VMOVUPD 352(R8), Y3
-
-loaded36:
-	VMOVUPD 320(BX), Y6
-	VMOVUPD 352(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided38:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   320(DX), Y8
-	VMOVUPD   352(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   320(R9), Y10
-	VMOVUPD   352(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R9)
-	VMOVUPD   Y7, 352(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   320(R10), Y10
-	VMOVUPD   352(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R10)
-	VMOVUPD   Y7, 352(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y6, 320(SI)
-	VMOVDQU   Y7, 352(SI)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y6, 320(SI)
-	VMOVNTDQ Y7, 352(SI)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 384(DI), Y0
-	VMOVUPD 416(DI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 384(R8), Y2
-	VMOVUPD 416(R8), Y3
-
-loaded42:
-	VMOVUPD 384(BX), Y6
-	VMOVUPD 416(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal43
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided44
-
-reciprocal43:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided44:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   384(DX), Y8
-	VMOVUPD   416(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   384(R9), Y10
-	VMOVUPD   416(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R9)
-	VMOVUPD   Y7, 416(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   384(R10), Y10
-	VMOVUPD   416(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R10)
-	VMOVUPD   Y7, 416(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y6, 384(SI)
-	VMOVDQU   Y7, 416(SI)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y6, 384(SI)
-	VMOVNTDQ Y7, 416(SI)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPD 448(DI), Y0
-	VMOVUPD 480(DI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD 448(R8), Y2
-	VMOVUPD 480(R8), Y3
-
-loaded48:
-	VMOVUPD 448(BX), Y6
-	VMOVUPD 480(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal49
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided50
-
-reciprocal49:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided50:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   448(DX), Y8
-	VMOVUPD   480(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   448(R9), Y10
-	VMOVUPD   480(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R9)
-	VMOVUPD   Y7, 480(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   448(R10), Y10
-	VMOVUPD   480(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R10)
-	VMOVUPD   Y7, 480(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y6, 448(SI)
-	VMOVDQU   Y7, 480(SI)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y6, 448(SI)
-	VMOVNTDQ Y7, 480(SI)
-
-stored52:
+stored11:
+	ADDQ $0x00000008, R12
+	CMPQ R12, $0x00000040
+	JNE  group5
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay53
+	JEQ  stay12
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay53:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some54:
+some13:
 	TESTQ   AX, AX
-	JLE     done55
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded15
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded56:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded16
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded57:
+loaded16:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal17
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided18
 
-reciprocal58:
+reciprocal17:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -13322,15 +6561,15 @@ reciprocal58:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided59:
+divided18:
 	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
 	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
 	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f90000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_310000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_310000000000000<>+0(SB), Y11, Y11
+	VMAXPD    (R11), Y10, Y10
+	VMAXPD    (R11), Y11, Y11
+	VPADDQ    64(R11), Y10, Y10
+	VPADDQ    64(R11), Y11, Y11
 	VORPD     Y8, Y10, Y10
 	VORPD     Y9, Y11, Y11
 	VADDPD    Y10, Y6, Y12
@@ -13380,16 +6619,16 @@ divided59:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around19
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored61
+	JMP       stored20
 
-around60:
+around19:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored61:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -13398,15 +6637,15 @@ stored61:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some54
+	JMP  some13
 
-done55:
+done14:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F16F16F16F8E4M3(n int, f *frame)
+// func fakeQuantizeBackwardAVX2F16F16F16F8(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -13416,6 +6655,7 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -13426,134 +6666,39 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R12, R12
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R12*4), Y0
+	VMOVUPS 32(DI)(R12*4), Y1
 
 loaded6:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	JEQ     loaded7
+	VMOVUPS (R8)(R12*4), Y2
+	VMOVUPS 32(R8)(R12*4), Y3
 
-loaded12:
-	VCVTPH2PS 32(BX), Y6
-	VCVTPH2PS 48(BX), Y7
+loaded7:
+	VCVTPH2PS (BX)(R12*2), Y6
+	VCVTPH2PS 16(BX)(R12*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided9
 
-reciprocal13:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13561,15 +6706,15 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
+	VMAXPS    (R11), Y10, Y10
+	VMAXPS    (R11), Y11, Y11
+	VPADDD    64(R11), Y10, Y10
+	VPADDD    64(R11), Y11, Y11
 	VORPS     Y8, Y10, Y10
 	VORPS     Y9, Y11, Y11
 	VADDPS    Y10, Y6, Y12
@@ -13594,278 +6739,85 @@ divided14:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 32(DX), Y8
-	VCVTPH2PS 48(DX), Y9
+	VCVTPH2PS (DX)(R12*2), Y8
+	VCVTPH2PS 16(DX)(R12*2), Y9
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
 	VMULPS    Y7, Y9, Y7
 	VANDPS    Y6, Y10, Y6
 	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
+	VMOVUPS   (R9)(R12*4), Y10
+	VMOVUPS   32(R9)(R12*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
+	VMOVUPS   Y6, (R9)(R12*4)
+	VMOVUPS   Y7, 32(R9)(R12*4)
 	VANDPS    Y8, Y14, Y6
 	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
+	VMOVUPS   (R10)(R12*4), Y10
+	VMOVUPS   32(R10)(R12*4), Y11
 	VADDPS    Y6, Y10, Y6
 	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
+	VMOVUPS   Y6, (R10)(R12*4)
+	VMOVUPS   Y7, 32(R10)(R12*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X6, 32(SI)
-	VMOVDQU   X7, 48(SI)
-	JMP       stored16
+	JNE       around10
+	VMOVDQU   X6, (SI)(R12*2)
+	VMOVDQU   X7, 16(SI)(R12*2)
+	JMP       stored11
 
-around15:
-	VMOVNTDQ X6, 32(SI)
-	VMOVNTDQ X7, 48(SI)
+around10:
+	VMOVNTDQ X6, (SI)(R12*2)
+	VMOVNTDQ X7, 16(SI)(R12*2)
 
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VCVTPH2PS 64(BX), Y6
-	VCVTPH2PS 80(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 64(DX), Y8
-	VCVTPH2PS 80(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   X6, 64(SI)
-	VMOVDQU   X7, 80(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ X6, 64(SI)
-	VMOVNTDQ X7, 80(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VCVTPH2PS 96(BX), Y6
-	VCVTPH2PS 112(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 96(DX), Y8
-	VCVTPH2PS 112(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   X6, 96(SI)
-	VMOVDQU   X7, 112(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ X6, 96(SI)
-	VMOVNTDQ X7, 112(SI)
-
-stored28:
+stored11:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group5
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay12
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay12:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some30:
+some13:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done14
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded15
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded16
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded16:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal17
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
+	JMP       divided18
 
-reciprocal34:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13873,15 +6825,15 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided18:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
+	VMAXPS    (R11), Y10, Y10
+	VMAXPS    (R11), Y11, Y11
+	VPADDD    64(R11), Y10, Y10
+	VPADDD    64(R11), Y11, Y11
 	VORPS     Y8, Y10, Y10
 	VORPS     Y9, Y11, Y11
 	VADDPS    Y10, Y6, Y12
@@ -13933,16 +6885,16 @@ divided35:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around19
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored37
+	JMP       stored20
 
-around36:
+around19:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored37:
+stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -13951,15 +6903,15 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
+done14:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2BF16BF16BF16F8E4M3(n int, f *frame)
+// func fakeQuantizeBackwardAVX2BF16BF16BF16F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -13969,6 +6921,7 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
+	MOVQ         280(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -13979,38 +6932,41 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
 	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
 near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	XORQ R12, R12
 
-loaded5:
-	CMPB    73(CX), $0x00
+group5:
+	CMPB    72(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	VMOVUPS (DI)(R12*4), Y0
+	VMOVUPS 32(DI)(R12*4), Y1
 
 loaded6:
-	VPMOVZXWD (BX), Y6
+	CMPB    73(CX), $0x00
+	JEQ     loaded7
+	VMOVUPS (R8)(R12*4), Y2
+	VMOVUPS 32(R8)(R12*4), Y3
+
+loaded7:
+	VPMOVZXWD (BX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(BX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal8
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided9
 
-reciprocal7:
+reciprocal8:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14018,15 +6974,138 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided9:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
 	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
+	VMAXPS    (R11), Y10, Y10
+	VMAXPS    (R11), Y11, Y11
+	VPADDD    64(R11), Y10, Y10
+	VPADDD    64(R11), Y11, Y11
+	VORPS     Y8, Y10, Y10
+	VORPS     Y9, Y11, Y11
+	VADDPS    Y10, Y6, Y12
+	VADDPS    Y11, Y7, Y13
+	VSUBPS    Y10, Y12, Y10
+	VSUBPS    Y11, Y13, Y11
+	VORPS     Y8, Y10, Y8
+	VORPS     Y9, Y11, Y9
+	VSUBPS    Y2, Y5, Y10
+	VSUBPS    Y3, Y5, Y11
+	VMINPS    Y10, Y6, Y10
+	VMINPS    Y11, Y7, Y11
+	VSUBPS    Y2, Y4, Y12
+	VSUBPS    Y3, Y4, Y13
+	VMAXPS    Y12, Y10, Y10
+	VMAXPS    Y13, Y11, Y11
+	VCMPPS    $0x00, Y10, Y6, Y12
+	VCMPPS    $0x00, Y11, Y7, Y13
+	VCMPPS    $0x0c, Y10, Y6, Y14
+	VCMPPS    $0x0c, Y11, Y7, Y15
+	VSUBPS    Y6, Y8, Y6
+	VSUBPS    Y7, Y9, Y7
+	VBLENDVPS Y12, Y6, Y10, Y6
+	VBLENDVPS Y13, Y7, Y11, Y7
+	VPMOVZXWD (DX)(R12*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 16(DX)(R12*2), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VORPS     Y14, Y12, Y10
+	VORPS     Y15, Y13, Y11
+	VMULPS    Y6, Y8, Y6
+	VMULPS    Y7, Y9, Y7
+	VANDPS    Y6, Y10, Y6
+	VANDPS    Y7, Y11, Y7
+	VMOVUPS   (R9)(R12*4), Y10
+	VMOVUPS   32(R9)(R12*4), Y11
+	VADDPS    Y6, Y10, Y6
+	VADDPS    Y7, Y11, Y7
+	VMOVUPS   Y6, (R9)(R12*4)
+	VMOVUPS   Y7, 32(R9)(R12*4)
+	VANDPS    Y8, Y14, Y6
+	VANDPS    Y9, Y15, Y7
+	VMOVUPS   (R10)(R12*4), Y10
+	VMOVUPS   32(R10)(R12*4), Y11
+	VADDPS    Y6, Y10, Y6
+	VADDPS    Y7, Y11, Y7
+	VMOVUPS   Y6, (R10)(R12*4)
+	VMOVUPS   Y7, 32(R10)(R12*4)
+	VANDPS    Y8, Y12, Y6
+	VANDPS    Y9, Y13, Y7
+	VPSRLD    $0x10, Y6, Y6
+	VPSRLD    $0x10, Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y6, (SI)(R12*2)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y6, (SI)(R12*2)
+
+stored11:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group5
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	CMPB 74(CX), $0x00
+	JEQ  stay12
+	ADDQ $0x00000100, R9
+	ADDQ $0x00000100, R10
+
+stay12:
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some13:
+	TESTQ   AX, AX
+	JLE     done14
+	CMPB    72(CX), $0x00
+	JEQ     loaded15
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded16:
+	VPMOVZXWD (BX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(BX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided18:
+	VANDPS    all32_80000000<>+0(SB), Y6, Y8
+	VANDPS    all32_80000000<>+0(SB), Y7, Y9
+	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
+	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
+	VMAXPS    (R11), Y10, Y10
+	VMAXPS    (R11), Y11, Y11
+	VPADDD    64(R11), Y10, Y10
+	VPADDD    64(R11), Y11, Y11
 	VORPS     Y8, Y10, Y10
 	VORPS     Y9, Y11, Y11
 	VADDPS    Y10, Y6, Y12
@@ -14082,440 +7161,14 @@ divided8:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around19
 	VMOVDQU   Y6, (SI)
-	JMP       stored10
+	JMP       stored20
 
-around9:
+around19:
 	VMOVNTDQ Y6, (SI)
 
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
-	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded12:
-	VPMOVZXWD 32(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided14:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 32(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y6, 32(SI)
-
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VPMOVZXWD 64(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 80(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 64(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 64(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VPMOVZXWD 96(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 112(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 96(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 96(SI)
-
-stored28:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay29
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay29:
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some30:
-	TESTQ   AX, AX
-	JLE     done31
-	CMPB    72(CX), $0x00
-	JEQ     loaded32
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded32:
-	CMPB    73(CX), $0x00
-	JEQ     loaded33
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded33:
-	VPMOVZXWD (BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal34
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
-
-reciprocal34:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided35:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_3c800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_3c800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a000000<>+0(SB), Y10, Y10
-	VPADDD    all32_a000000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y6, (SI)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y6, (SI)
-
-stored37:
+stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -14524,2620 +7177,8 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some13
 
-done31:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX2F32F32F32F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded6:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   (DX), Y8
-	VMOVUPS   32(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
-	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded12:
-	VMOVUPS 64(BX), Y6
-	VMOVUPS 96(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided14:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   64(DX), Y8
-	VMOVUPS   96(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VMOVUPS 128(BX), Y6
-	VMOVUPS 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   128(DX), Y8
-	VMOVUPS   160(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VMOVUPS 192(BX), Y6
-	VMOVUPS 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   192(DX), Y8
-	VMOVUPS   224(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay29
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay29:
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some30:
-	TESTQ   AX, AX
-	JLE     done31
-	CMPB    72(CX), $0x00
-	JEQ     loaded32
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded32:
-	CMPB    73(CX), $0x00
-	JEQ     loaded33
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded33:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal34
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided35
-
-reciprocal34:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided35:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VMOVUPS   (DX), Y8
-	VMOVUPS   32(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored37:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $+64, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some30
-
-done31:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX2F64F64F64F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
-	VBROADCASTSD 56(CX), Y4
-	VBROADCASTSD 64(CX), Y5
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-	PREFETCHT1 256(DX)(R11*1)
-	PREFETCHT1 320(DX)(R11*1)
-	PREFETCHT1 384(DX)(R11*1)
-	PREFETCHT1 448(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-	PREFETCHT1 128(BX)(R11*1)
-	PREFETCHT1 192(BX)(R11*1)
-	PREFETCHT1 256(BX)(R11*1)
-	PREFETCHT1 320(BX)(R11*1)
-	PREFETCHT1 384(BX)(R11*1)
-	PREFETCHT1 448(BX)(R11*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
-
-loaded6:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided8:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   (DX), Y8
-	VMOVUPD   32(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   (R9), Y10
-	VMOVUPD   32(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   (R10), Y10
-	VMOVUPD   32(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPD 64(DI), Y0
-	VMOVUPD 96(DI), Y1
-
-loaded11:
-	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPD 64(R8), Y2
-	VMOVUPD 96(R8), Y3
-
-loaded12:
-	VMOVUPD 64(BX), Y6
-	VMOVUPD 96(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided14:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   64(DX), Y8
-	VMOVUPD   96(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   64(R9), Y10
-	VMOVUPD   96(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R9)
-	VMOVUPD   Y7, 96(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   64(R10), Y10
-	VMOVUPD   96(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 64(R10)
-	VMOVUPD   Y7, 96(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 64(SI)
-	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
-
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPD 128(DI), Y0
-	VMOVUPD 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPD 128(R8), Y2
-	VMOVUPD 160(R8), Y3
-
-loaded18:
-	VMOVUPD 128(BX), Y6
-	VMOVUPD 160(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal19
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
-
-reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided20:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   128(DX), Y8
-	VMOVUPD   160(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   128(R9), Y10
-	VMOVUPD   160(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R9)
-	VMOVUPD   Y7, 160(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   128(R10), Y10
-	VMOVUPD   160(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 128(R10)
-	VMOVUPD   Y7, 160(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 128(SI)
-	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 128(SI)
-	VMOVNTDQ Y7, 160(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPD 192(DI), Y0
-	VMOVUPD 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPD 192(R8), Y2
-	VMOVUPD 224(R8), Y3
-
-loaded24:
-	VMOVUPD 192(BX), Y6
-	VMOVUPD 224(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal25
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided26
-
-reciprocal25:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided26:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   192(DX), Y8
-	VMOVUPD   224(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   192(R9), Y10
-	VMOVUPD   224(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R9)
-	VMOVUPD   Y7, 224(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   192(R10), Y10
-	VMOVUPD   224(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 192(R10)
-	VMOVUPD   Y7, 224(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 192(SI)
-	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPD 256(DI), Y0
-	VMOVUPD 288(DI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD 256(R8), Y2
-	VMOVUPD 288(R8), Y3
-
-loaded30:
-	VMOVUPD 256(BX), Y6
-	VMOVUPD 288(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided32:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   256(DX), Y8
-	VMOVUPD   288(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   256(R9), Y10
-	VMOVUPD   288(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R9)
-	VMOVUPD   Y7, 288(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   256(R10), Y10
-	VMOVUPD   288(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 256(R10)
-	VMOVUPD   Y7, 288(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 256(SI)
-	VMOVDQU   Y7, 288(SI)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 256(SI)
-	VMOVNTDQ Y7, 288(SI)
-
-stored34:
-	CMPB    72(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 320(DI), Y0
-	VMOVUPD 352(DI), Y1
-
-loaded35:
-	CMPB    73(CX), $0x00
-	JEQ     loaded36
-	VMOVUPD 320(R8), Y2
-	VMOVUPD 352(R8), Y3
-
-loaded36:
-	VMOVUPD 320(BX), Y6
-	VMOVUPD 352(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal37
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided38
-
-reciprocal37:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided38:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   320(DX), Y8
-	VMOVUPD   352(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   320(R9), Y10
-	VMOVUPD   352(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R9)
-	VMOVUPD   Y7, 352(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   320(R10), Y10
-	VMOVUPD   352(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 320(R10)
-	VMOVUPD   Y7, 352(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y6, 320(SI)
-	VMOVDQU   Y7, 352(SI)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y6, 320(SI)
-	VMOVNTDQ Y7, 352(SI)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 384(DI), Y0
-	VMOVUPD 416(DI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 384(R8), Y2
-	VMOVUPD 416(R8), Y3
-
-loaded42:
-	VMOVUPD 384(BX), Y6
-	VMOVUPD 416(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal43
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided44
-
-reciprocal43:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided44:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   384(DX), Y8
-	VMOVUPD   416(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   384(R9), Y10
-	VMOVUPD   416(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R9)
-	VMOVUPD   Y7, 416(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   384(R10), Y10
-	VMOVUPD   416(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 384(R10)
-	VMOVUPD   Y7, 416(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y6, 384(SI)
-	VMOVDQU   Y7, 416(SI)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y6, 384(SI)
-	VMOVNTDQ Y7, 416(SI)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPD 448(DI), Y0
-	VMOVUPD 480(DI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD 448(R8), Y2
-	VMOVUPD 480(R8), Y3
-
-loaded48:
-	VMOVUPD 448(BX), Y6
-	VMOVUPD 480(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal49
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided50
-
-reciprocal49:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided50:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   448(DX), Y8
-	VMOVUPD   480(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   448(R9), Y10
-	VMOVUPD   480(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R9)
-	VMOVUPD   Y7, 480(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   448(R10), Y10
-	VMOVUPD   480(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, 448(R10)
-	VMOVUPD   Y7, 480(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y6, 448(SI)
-	VMOVDQU   Y7, 480(SI)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y6, 448(SI)
-	VMOVNTDQ Y7, 480(SI)
-
-stored52:
-	ADDQ $+512, DX
-	ADDQ $+512, BX
-	ADDQ $+512, SI
-	ADDQ $0x00000200, DI
-	ADDQ $0x00000200, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay53
-	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, R10
-
-stay53:
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some54:
-	TESTQ   AX, AX
-	JLE     done55
-	CMPB    72(CX), $0x00
-	JEQ     loaded56
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
-
-loaded56:
-	CMPB    73(CX), $0x00
-	JEQ     loaded57
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
-
-loaded57:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal58
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided59
-
-reciprocal58:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided59:
-	VANDPD    all64_8000000000000000<>+0(SB), Y6, Y8
-	VANDPD    all64_8000000000000000<>+0(SB), Y7, Y9
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y6, Y10
-	VANDPD    all64_7ff0000000000000<>+0(SB), Y7, Y11
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y10, Y10
-	VMAXPD    all64_3f10000000000000<>+0(SB), Y11, Y11
-	VPADDQ    all64_320000000000000<>+0(SB), Y10, Y10
-	VPADDQ    all64_320000000000000<>+0(SB), Y11, Y11
-	VORPD     Y8, Y10, Y10
-	VORPD     Y9, Y11, Y11
-	VADDPD    Y10, Y6, Y12
-	VADDPD    Y11, Y7, Y13
-	VSUBPD    Y10, Y12, Y10
-	VSUBPD    Y11, Y13, Y11
-	VORPD     Y8, Y10, Y8
-	VORPD     Y9, Y11, Y9
-	VSUBPD    Y2, Y5, Y10
-	VSUBPD    Y3, Y5, Y11
-	VMINPD    Y10, Y6, Y10
-	VMINPD    Y11, Y7, Y11
-	VSUBPD    Y2, Y4, Y12
-	VSUBPD    Y3, Y4, Y13
-	VMAXPD    Y12, Y10, Y10
-	VMAXPD    Y13, Y11, Y11
-	VCMPPD    $0x00, Y10, Y6, Y12
-	VCMPPD    $0x00, Y11, Y7, Y13
-	VCMPPD    $0x0c, Y10, Y6, Y14
-	VCMPPD    $0x0c, Y11, Y7, Y15
-	VSUBPD    Y6, Y8, Y6
-	VSUBPD    Y7, Y9, Y7
-	VBLENDVPD Y12, Y6, Y10, Y6
-	VBLENDVPD Y13, Y7, Y11, Y7
-	VMOVUPD   (DX), Y8
-	VMOVUPD   32(DX), Y9
-	VORPD     Y14, Y12, Y10
-	VORPD     Y15, Y13, Y11
-	VMULPD    Y6, Y8, Y6
-	VMULPD    Y7, Y9, Y7
-	VANDPD    Y6, Y10, Y6
-	VANDPD    Y7, Y11, Y7
-	VMOVUPD   (R9), Y10
-	VMOVUPD   32(R9), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R9)
-	VMOVUPD   Y7, 32(R9)
-	VANDPD    Y8, Y14, Y6
-	VANDPD    Y9, Y15, Y7
-	VMOVUPD   (R10), Y10
-	VMOVUPD   32(R10), Y11
-	VADDPD    Y6, Y10, Y6
-	VADDPD    Y7, Y11, Y7
-	VMOVUPD   Y6, (R10)
-	VMOVUPD   Y7, 32(R10)
-	VANDPD    Y8, Y12, Y6
-	VANDPD    Y9, Y13, Y7
-	CMPB      76(CX), $0x00
-	JNE       around60
-	VMOVDQU   Y6, (SI)
-	VMOVDQU   Y7, 32(SI)
-	JMP       stored61
-
-around60:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
-
-stored61:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $+64, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some54
-
-done55:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX2F16F16F16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded6:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
-	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded12:
-	VCVTPH2PS 32(BX), Y6
-	VCVTPH2PS 48(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided14:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 32(DX), Y8
-	VCVTPH2PS 48(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X6, 32(SI)
-	VMOVDQU   X7, 48(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X6, 32(SI)
-	VMOVNTDQ X7, 48(SI)
-
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VCVTPH2PS 64(BX), Y6
-	VCVTPH2PS 80(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 64(DX), Y8
-	VCVTPH2PS 80(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   X6, 64(SI)
-	VMOVDQU   X7, 80(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ X6, 64(SI)
-	VMOVNTDQ X7, 80(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VCVTPH2PS 96(BX), Y6
-	VCVTPH2PS 112(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS 96(DX), Y8
-	VCVTPH2PS 112(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   X6, 96(SI)
-	VMOVDQU   X7, 112(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ X6, 96(SI)
-	VMOVNTDQ X7, 112(SI)
-
-stored28:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay29
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay29:
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some30:
-	TESTQ   AX, AX
-	JLE     done31
-	CMPB    72(CX), $0x00
-	JEQ     loaded32
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded32:
-	CMPB    73(CX), $0x00
-	JEQ     loaded33
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded33:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal34
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
-
-reciprocal34:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided35:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored37:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some30
-
-done31:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX2BF16BF16BF16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near4
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded6:
-	VPMOVZXWD (BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided8:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y6, (SI)
-
-stored10:
-	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS 64(DI), Y0
-	VMOVUPS 96(DI), Y1
-
-loaded11:
-	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
-
-loaded12:
-	VPMOVZXWD 32(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided14:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   64(R9), Y10
-	VMOVUPS   96(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R9)
-	VMOVUPS   Y7, 96(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   64(R10), Y10
-	VMOVUPS   96(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 64(R10)
-	VMOVUPS   Y7, 96(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, 32(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y6, 32(SI)
-
-stored16:
-	CMPB    72(CX), $0x00
-	JEQ     loaded17
-	VMOVUPS 128(DI), Y0
-	VMOVUPS 160(DI), Y1
-
-loaded17:
-	CMPB    73(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS 128(R8), Y2
-	VMOVUPS 160(R8), Y3
-
-loaded18:
-	VPMOVZXWD 64(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided20:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 80(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   128(R9), Y10
-	VMOVUPS   160(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R9)
-	VMOVUPS   Y7, 160(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   128(R10), Y10
-	VMOVUPS   160(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 128(R10)
-	VMOVUPS   Y7, 160(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y6, 64(SI)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y6, 64(SI)
-
-stored22:
-	CMPB    72(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS 192(DI), Y0
-	VMOVUPS 224(DI), Y1
-
-loaded23:
-	CMPB    73(CX), $0x00
-	JEQ     loaded24
-	VMOVUPS 192(R8), Y2
-	VMOVUPS 224(R8), Y3
-
-loaded24:
-	VPMOVZXWD 96(BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal25
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
-
-reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided26:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 112(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   192(R9), Y10
-	VMOVUPS   224(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R9)
-	VMOVUPS   Y7, 224(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   192(R10), Y10
-	VMOVUPS   224(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, 192(R10)
-	VMOVUPS   Y7, 224(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   Y6, 96(SI)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ Y6, 96(SI)
-
-stored28:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay29
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay29:
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some30:
-	TESTQ   AX, AX
-	JLE     done31
-	CMPB    72(CX), $0x00
-	JEQ     loaded32
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded32:
-	CMPB    73(CX), $0x00
-	JEQ     loaded33
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded33:
-	VPMOVZXWD (BX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal34
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
-
-reciprocal34:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided35:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    all32_38800000<>+0(SB), Y10, Y10
-	VMAXPS    all32_38800000<>+0(SB), Y11, Y11
-	VPADDD    all32_a800000<>+0(SB), Y10, Y10
-	VPADDD    all32_a800000<>+0(SB), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VPSRLD    $0x10, Y6, Y6
-	VPSRLD    $0x10, Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y6, (SI)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y6, (SI)
-
-stored37:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some30
-
-done31:
+done14:
 	VZEROUPPER
 	RET

@@ -25,119 +25,59 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x02, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	VMOVUPS.Z    (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VRNDSCALEPS $0x08, Z2, Z2
-	VADDPS      Z3, Z2, Z2
-	VCMPPS      $0x1d, Z0, Z2, K2
-	VCMPPS      $0x12, Z1, Z2, K2, K2
-	VMOVUPS.Z   (DX), K1, Z2
-	VMOVAPS.Z   Z2, K2, Z2
-	VMOVUPS     Z2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+64, DX
-	ADDQ        $+64, BX
-	ADDQ        $+64, SI
-	SUBQ        $0x00000010, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*4), BX
-	LEAQ (SI)(R8*4), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x02, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 1024(R12), Z3
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-	PREFETCHT1 128(BX)(R12*1)
-	PREFETCHT1 192(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
 
-near15:
+near10:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal11
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided17
+	JMP     divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -151,7 +91,7 @@ reciprocal16:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -177,69 +117,70 @@ divided17:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored19:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
-	SUBQ $0x00000040, R8
-	JNE  block12
+	SUBQ $0x00000040, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
+strand18:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided25:
+divided20:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -253,9 +194,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -266,9 +207,19 @@ divided25:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	LEAQ  (SI)(AX*4), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -302,12 +253,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -317,36 +268,36 @@ block27:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded31:
+loaded27:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -360,7 +311,7 @@ reciprocal32:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -386,57 +337,57 @@ divided33:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -450,9 +401,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -509,119 +460,59 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x03, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 1024(R11), Z3
-	VMOVUPD.Z    (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided10:
-	VRNDSCALEPD $0x08, Z2, Z2
-	VADDPD      Z3, Z2, Z2
-	VCMPPD      $0x1d, Z0, Z2, K2
-	VCMPPD      $0x12, Z1, Z2, K2, K2
-	VMOVUPD.Z   (DX), K1, Z2
-	VMOVAPD.Z   Z2, K2, Z2
-	VMOVUPD     Z2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000008, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+64, DX
-	ADDQ        $+64, BX
-	ADDQ        $+64, SI
-	SUBQ        $0x00000008, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*8), DX
-	LEAQ (BX)(R8*8), BX
-	LEAQ (SI)(R8*8), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x03, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 1024(R11), Z3
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSD (R12), Z2
+	VBROADCASTSD 1024(R12), Z3
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-	PREFETCHT1 128(BX)(R12*1)
-	PREFETCHT1 192(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
 
-near15:
+near10:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal11
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided17
+	JMP     divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -635,7 +526,7 @@ reciprocal16:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -661,69 +552,70 @@ divided17:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored19:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
-	SUBQ $0x00000020, R8
-	JNE  block12
+	SUBQ $0x00000020, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000008, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
+strand18:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided25:
+divided20:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -737,9 +629,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000008, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000008, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -750,9 +642,19 @@ divided25:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	LEAQ  (SI)(AX*8), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -786,12 +688,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -801,36 +703,36 @@ block27:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -844,7 +746,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -870,57 +772,57 @@ divided33:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -934,9 +836,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -985,116 +887,55 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	VCVTPH2PS.Z  (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VRNDSCALEPS $0x08, Z2, Z2
-	VADDPS      Z3, Z2, Z2
-	VCMPPS      $0x1d, Z0, Z2, K2
-	VCMPPS      $0x12, Z1, Z2, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z2
-	VMOVAPS.Z   Z2, K2, Z2
-	VCVTPS2PH   $0x00, Z2, Y2
-	VMOVDQU16   Y2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-	LEAQ (SI)(R8*2), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 1024(R12), Z3
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
 
-near15:
+near10:
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal16
+	JNE       reciprocal11
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided17
+	JMP       divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1108,7 +949,7 @@ reciprocal16:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -1138,69 +979,70 @@ divided17:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Y4, (SI)
 	VMOVDQU64   Y5, 32(SI)
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored19:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block12
+	SUBQ $0x00000040, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
+strand18:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided25:
+divided20:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -1215,9 +1057,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1228,9 +1070,19 @@ divided25:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	LEAQ  (SI)(AX*2), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1264,47 +1116,47 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded31:
+loaded27:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal28
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided33
+	JMP       divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1318,7 +1170,7 @@ reciprocal32:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1348,57 +1200,57 @@ divided33:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Y10, (SI)
 	VMOVDQU64   Y11, 32(SI)
 	VMOVDQU64   Y12, 64(SI)
 	VMOVDQU64   Y13, 96(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored35:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded39:
+loaded35:
 	VCVTPH2PS.Z (BX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal40
+	JNE         reciprocal36
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided41
+	JMP         divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -1413,9 +1265,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1457,106 +1309,42 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 1024(R11), Z5
-	VPMOVZXWD.Z  (BX), K1, Z6
-	VPSLLD       $0x10, Z6, Z6
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z4, Z6, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z4, Z7, Z7
-	VMULPS  Z7, Z6, Z4
-
-divided10:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z5, Z4, Z4
-	VCMPPS      $0x1d, Z2, Z4, K2
-	VCMPPS      $0x12, Z3, Z4, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VPSRLD      $0x10, Z4, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-	LEAQ (SI)(R8*2), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 1024(R11), Z5
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSS (R12), Z4
+	VBROADCASTSS 1024(R12), Z5
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
 
-near15:
+near10:
 	VMOVDQU32 (BX), Z7
 	VPSLLD    $0x10, Z7, Z6
 	VPANDD    Z0, Z7, Z7
@@ -1564,14 +1352,14 @@ near15:
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal16
+	JNE       reciprocal11
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided17
+	JMP       divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z10
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z6, Z6
@@ -1585,7 +1373,7 @@ reciprocal16:
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z9, Z9
 
-divided17:
+divided12:
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
 	VRNDSCALEPS $0x08, Z8, Z8
@@ -1617,66 +1405,67 @@ divided17:
 	VMOVDQA64   Z8, Z7
 	VPERMT2W    Z9, Z1, Z7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored19:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block12
+	SUBQ $0x00000040, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 1024(R10), Z5
+strand18:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z4, Z7, Z7
 	VMULPS  Z7, Z6, Z4
 
-divided25:
+divided20:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z5, Z4, Z4
 	VCMPPS      $0x1d, Z2, Z4, K2
@@ -1693,9 +1482,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1706,9 +1495,19 @@ divided25:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	LEAQ  (SI)(AX*2), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1742,34 +1541,34 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 128(R8), Z7
 	VMOVUPS 192(R8), Z8
 
-loaded31:
+loaded27:
 	VPMOVZXWD (BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(BX), Z12
@@ -1779,14 +1578,14 @@ loaded31:
 	VPMOVZXWD 96(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal28
 	VDIVPS    Z0, Z11, Z11
 	VDIVPS    Z1, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
-	JMP       divided33
+	JMP       divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z0, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -1800,7 +1599,7 @@ reciprocal32:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided33:
+divided29:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
 	VRNDSCALEPS $0x08, Z13, Z13
@@ -1834,54 +1633,54 @@ divided33:
 	VMOVDQA64   Z13, Z12
 	VPERMT2W    Z14, Z2, Z12
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Z11, (SI)
 	VMOVDQU64   Z12, 64(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored35:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded39:
+loaded35:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	CMPB        75(CX), $0x00
-	JNE         reciprocal40
+	JNE         reciprocal36
 	VDIVPS      Z0, Z11, Z11
-	JMP         divided41
+	JMP         divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z0, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided41:
+divided37:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VADDPS      Z5, Z11, Z11
 	VCMPPS      $0x1d, Z9, Z11, K2
@@ -1898,9 +1697,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2014,6 +1813,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2198,6 +1998,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -2382,6 +2183,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2567,6 +2369,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VMOVDQU64    odd16<>+0(SB), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2772,21 +2575,21 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -2796,16 +2599,19 @@ block5:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near8:
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
+near10:
+	XORQ R12, R12
+
+group11:
+	VMOVUPS (BX)(R12*4), Y4
+	VMOVUPS 32(BX)(R12*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal12
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2813,7 +2619,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2824,190 +2630,67 @@ divided10:
 	VCMPPS   $0x12, Y1, Y5, Y5
 	VANDPS   Y4, Y6, Y4
 	VANDPS   Y5, Y7, Y5
-	VMOVUPS  (DX), Y6
-	VMOVUPS  32(DX), Y7
+	VMOVUPS  (DX)(R12*4), Y6
+	VMOVUPS  32(DX)(R12*4), Y7
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
-	VMOVDQU  Y4, (SI)
-	VMOVDQU  Y5, 32(SI)
-	JMP      stored12
+	JNE      around14
+	VMOVDQU  Y4, (SI)(R12*4)
+	VMOVDQU  Y5, 32(SI)(R12*4)
+	JMP      stored15
 
-around11:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around14:
+	VMOVNTDQ Y4, (SI)(R12*4)
+	VMOVNTDQ Y5, 32(SI)(R12*4)
 
-stored12:
-	VMOVUPS 64(BX), Y4
-	VMOVUPS 96(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  64(DX), Y6
-	VMOVUPS  96(DX), Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around15
-	VMOVDQU  Y4, 64(SI)
-	VMOVDQU  Y5, 96(SI)
-	JMP      stored16
-
-around15:
-	VMOVNTDQ Y4, 64(SI)
-	VMOVNTDQ Y5, 96(SI)
-
-stored16:
-	VMOVUPS 128(BX), Y4
-	VMOVUPS 160(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  128(DX), Y6
-	VMOVUPS  160(DX), Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around19
-	VMOVDQU  Y4, 128(SI)
-	VMOVDQU  Y5, 160(SI)
-	JMP      stored20
-
-around19:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-
-stored20:
-	VMOVUPS 192(BX), Y4
-	VMOVUPS 224(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  192(DX), Y6
-	VMOVUPS  224(DX), Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around23
-	VMOVDQU  Y4, 192(SI)
-	VMOVDQU  Y5, 224(SI)
-	JMP      stored24
-
-around23:
-	VMOVNTDQ Y4, 192(SI)
-	VMOVNTDQ Y5, 224(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group11
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand19:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3015,7 +2698,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided21:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y2, Y2
 	VADDPS   Y3, Y4, Y4
@@ -3031,16 +2714,16 @@ divided30:
 	VANDPS   Y4, Y3, Y3
 	VANDPS   Y5, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around31
+	JNE      around22
 	VMOVDQU  Y3, (SI)
 	VMOVDQU  Y2, 32(SI)
-	JMP      stored32
+	JMP      stored23
 
-around31:
+around22:
 	VMOVNTDQ Y3, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3049,7 +2732,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3060,9 +2743,9 @@ stored32:
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3092,37 +2775,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block25:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded28
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded29
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded29:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal30
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided31
 
-reciprocal39:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3130,7 +2813,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided31:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -3146,25 +2829,25 @@ divided40:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around41
+	JNE      around32
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored42
+	JMP      stored33
 
-around41:
+around32:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored42:
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
+blocks26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3204,34 +2887,34 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 
-near8:
+near10:
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal11
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -3239,7 +2922,7 @@ reciprocal9:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided10:
+divided12:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -3255,34 +2938,34 @@ divided10:
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around13
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y5, 32(SI)
-	JMP      stored12
+	JMP      stored14
 
-around11:
+around13:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored12:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000008, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3312,37 +2995,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block14:
+block16:
 	CMPQ       AX, $0x00000008
-	JLT        blocks15
+	JLT        blocks17
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near16:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded19
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded17:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded20
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded18:
+loaded20:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -3350,7 +3033,7 @@ reciprocal19:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided20:
+divided22:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -3366,25 +3049,25 @@ divided20:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around21
+	JNE      around23
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored22
+	JMP      stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored22:
+stored24:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  block16
 
-blocks15:
+blocks17:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3424,36 +3107,39 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
-	VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5
+near10:
+	XORQ R12, R12
+
+group11:
+	VCVTPH2PS (BX)(R12*2), Y4
+	VCVTPH2PS 16(BX)(R12*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3461,7 +3147,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3472,198 +3158,69 @@ divided10:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	VCVTPH2PS (DX)(R12*2), Y6
+	VCVTPH2PS 16(DX)(R12*2), Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   X4, (SI)(R12*2)
+	VMOVDQU   X5, 16(SI)(R12*2)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around14:
+	VMOVNTDQ X4, (SI)(R12*2)
+	VMOVNTDQ X5, 16(SI)(R12*2)
 
-stored12:
-	VCVTPH2PS 32(BX), Y4
-	VCVTPH2PS 48(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 32(DX), Y6
-	VCVTPH2PS 48(DX), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X4, 32(SI)
-	VMOVDQU   X5, 48(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X4, 32(SI)
-	VMOVNTDQ X5, 48(SI)
-
-stored16:
-	VCVTPH2PS 64(BX), Y4
-	VCVTPH2PS 80(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 64(DX), Y6
-	VCVTPH2PS 80(DX), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   X4, 64(SI)
-	VMOVDQU   X5, 80(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ X4, 64(SI)
-	VMOVNTDQ X5, 80(SI)
-
-stored20:
-	VCVTPH2PS 96(BX), Y4
-	VCVTPH2PS 112(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 96(DX), Y6
-	VCVTPH2PS 112(DX), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   X4, 96(SI)
-	VMOVDQU   X5, 112(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ X4, 96(SI)
-	VMOVNTDQ X5, 112(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand19:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3671,7 +3228,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided21:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -3689,16 +3246,16 @@ divided30:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around22
 	VMOVDQU   X3, (SI)
 	VMOVDQU   X2, 16(SI)
-	JMP       stored32
+	JMP       stored23
 
-around31:
+around22:
 	VMOVNTDQ X3, (SI)
 	VMOVNTDQ X2, 16(SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3707,7 +3264,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3718,9 +3275,9 @@ stored32:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3750,37 +3307,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block25:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded28
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded29
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded29:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal30
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided31
 
-reciprocal39:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3788,7 +3345,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided31:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3806,25 +3363,25 @@ divided40:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around32
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored42
+	JMP       stored33
 
-around41:
+around32:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored42:
+stored33:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
+blocks26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3864,38 +3421,41 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
-	VPMOVZXWD (BX), Y4
+near10:
+	XORQ R12, R12
+
+group11:
+	VPMOVZXWD (BX)(R12*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(BX)(R12*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3903,7 +3463,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3914,9 +3474,9 @@ divided10:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD (DX), Y6
+	VPMOVZXWD (DX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
@@ -3925,190 +3485,49 @@ divided10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   Y4, (SI)(R12*2)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ Y4, (SI)
+around14:
+	VMOVNTDQ Y4, (SI)(R12*2)
 
-stored12:
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 32(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 32(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 32(SI)
-
-stored16:
-	VPMOVZXWD 64(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 64(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 64(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 64(SI)
-
-stored20:
-	VPMOVZXWD 96(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 96(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 96(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 96(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand19:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VPMOVZXWD    (BX), Y4
@@ -4116,12 +3535,12 @@ strand28:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4129,7 +3548,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided21:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -4151,14 +3570,14 @@ divided30:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around22
 	VMOVDQU   Y2, (SI)
-	JMP       stored32
+	JMP       stored23
 
-around31:
+around22:
 	VMOVNTDQ Y2, (SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4167,7 +3586,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4178,9 +3597,9 @@ stored32:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4210,39 +3629,39 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block25:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded28
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded29
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded29:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal30
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided31
 
-reciprocal39:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4250,7 +3669,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided31:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4272,23 +3691,23 @@ divided40:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around32
 	VMOVDQU   Y6, (SI)
-	JMP       stored42
+	JMP       stored33
 
-around41:
+around32:
 	VMOVNTDQ Y6, (SI)
 
-stored42:
+stored33:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
+blocks26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4316,6 +3735,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4424,6 +3844,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -4532,6 +3953,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4642,6 +4064,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2

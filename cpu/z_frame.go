@@ -45,8 +45,10 @@ type frame struct {
 	in0Row     int // where the kernel notes that a run, or a row, begins
 	in1Row     int
 	outRow     int
-	small      bool // bounds and lengths allow quick codes where scales are chosen
-	rows       int  // how many rows of elements have the parameters of these, a Step apart; 0: there is one
+	small      bool           // bounds and lengths allow quick codes where scales are chosen
+	rows       int            // how many rows of elements have the parameters of these, a Step apart; 0: there is one
+	kind       uint8          // which type codes have, of those that the kernel reads
+	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 }
 
 // runParams is the parameters of many runs.
@@ -57,7 +59,7 @@ type runParams struct {
 	last    [maxRuns]float32
 	inverse [maxRuns]float32
 	rest    [maxRuns]float32
-	zeros   [maxRuns]uint32 // the zero point as two 16-bit integers
+	zeros   [maxRuns]uint32 // in each byte that of the zero point
 }
 
 // maxRuns is how many runs a kernel handles in one call at most.

@@ -9,11 +9,6 @@ package cpu
 //go:noescape
 func gridCubicLocate2AVX512F32(cells *byte, n int)
 
-// gridCubicPlace2AVX512F32 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace2AVX512F32(cells *byte, n int)
-
 // gridCubicPixels2AVX512F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -28,11 +23,6 @@ func gridCubicCombine2AVX512F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate2AVX512F64(cells *byte, n int)
-
-// gridCubicPlace2AVX512F64 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace2AVX512F64(cells *byte, n int)
 
 // gridCubicPixels2AVX512F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
@@ -97,11 +87,6 @@ func gridCubicTerms2AVX512F16(cells *byte, n int, input *byte, channelStride int
 //go:noescape
 func gridCubicLocate3AVX512F32(cells *byte, n int)
 
-// gridCubicPlace3AVX512F32 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace3AVX512F32(cells *byte, n int)
-
 // gridCubicPixels3AVX512F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -116,11 +101,6 @@ func gridCubicCombine3AVX512F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate3AVX512F64(cells *byte, n int)
-
-// gridCubicPlace3AVX512F64 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace3AVX512F64(cells *byte, n int)
 
 // gridCubicPixels3AVX512F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
@@ -185,11 +165,6 @@ func gridCubicTerms3AVX512F16(cells *byte, n int, input *byte, channelStride int
 //go:noescape
 func gridCubicLocate2AVX2F32(cells *byte, n int)
 
-// gridCubicPlace2AVX2F32 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace2AVX2F32(cells *byte, n int)
-
 // gridCubicPixels2AVX2F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -204,11 +179,6 @@ func gridCubicCombine2AVX2F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate2AVX2F64(cells *byte, n int)
-
-// gridCubicPlace2AVX2F64 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace2AVX2F64(cells *byte, n int)
 
 // gridCubicPixels2AVX2F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
@@ -273,11 +243,6 @@ func gridCubicTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, 
 //go:noescape
 func gridCubicLocate3AVX2F32(cells *byte, n int)
 
-// gridCubicPlace3AVX2F32 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace3AVX2F32(cells *byte, n int)
-
 // gridCubicPixels3AVX2F32 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //
 //go:noescape
@@ -292,11 +257,6 @@ func gridCubicCombine3AVX2F32(cells *byte, n int)
 //
 //go:noescape
 func gridCubicLocate3AVX2F64(cells *byte, n int)
-
-// gridCubicPlace3AVX2F64 is gridCubicLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridCubicPlace3AVX2F64(cells *byte, n int)
 
 // gridCubicPixels3AVX2F64 numbers taps within a band of the image, -1 being none, and multiplies weights.
 //

@@ -64,6 +64,11 @@ func gatherBend3AVX512F32(cells *byte, n int)
 //go:noescape
 func gatherWeights3AVX512F32(cells *byte, n int)
 
+// gatherJoinAVX512F32 puts the gradients of n positions in images together; n is of whole vectors.
+//
+//go:noescape
+func gatherJoinAVX512F32(cells *byte, n int, to *byte)
+
 // gatherSplit2AVX512F64 takes the coordinates of n positions apart; n is of whole vectors.
 //
 //go:noescape
@@ -123,11 +128,6 @@ func gatherBend3AVX512F64(cells *byte, n int)
 //
 //go:noescape
 func gatherWeights3AVX512F64(cells *byte, n int)
-
-// gatherJoinAVX512F32 puts the gradients of n positions in images together; n is of whole vectors.
-//
-//go:noescape
-func gatherJoinAVX512F32(cells *byte, n int, to *byte)
 
 // gatherJoinAVX512F64 puts the gradients of n positions in images together; n is of whole vectors.
 //
@@ -414,6 +414,11 @@ func gatherBend3AVX2F32(cells *byte, n int)
 //go:noescape
 func gatherWeights3AVX2F32(cells *byte, n int)
 
+// gatherJoinAVX2F32 puts the gradients of n positions in images together; n is of whole vectors.
+//
+//go:noescape
+func gatherJoinAVX2F32(cells *byte, n int, to *byte)
+
 // gatherSplit2AVX2F64 takes the coordinates of n positions apart; n is of whole vectors.
 //
 //go:noescape
@@ -473,11 +478,6 @@ func gatherBend3AVX2F64(cells *byte, n int)
 //
 //go:noescape
 func gatherWeights3AVX2F64(cells *byte, n int)
-
-// gatherJoinAVX2F32 puts the gradients of n positions in images together; n is of whole vectors.
-//
-//go:noescape
-func gatherJoinAVX2F32(cells *byte, n int, to *byte)
 
 // gatherJoinAVX2F64 puts the gradients of n positions in images together; n is of whole vectors.
 //

@@ -20,13 +20,13 @@ TEXT ·minMaxAVX512F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
@@ -45,16 +45,16 @@ strand7:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near8:
+near10:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -69,7 +69,7 @@ near8:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+256, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -98,28 +98,28 @@ near8:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some11:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done12
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near13
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near13:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand14:
 	VMOVUPS.Z (DX), K1, Z0
 	VMOVUPS.Z (BX), K1, Z1
 	VMINPS    Z1, Z0, Z1
@@ -133,16 +133,16 @@ strand12:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand12
+	JNE       strand14
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some9
+	JMP       some11
 
-done10:
+done12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -159,9 +159,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide14
+	JNE       wide16
 	CMPQ      AX, $0x00000040
-	JLT       rest13
+	JLT       rest15
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -179,18 +179,18 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near17:
+near19:
 	VMOVUPS (DX), Z8
 	VMOVUPS 64(DX), Z9
 	VMOVUPS 128(DX), Z10
@@ -205,9 +205,9 @@ near17:
 	VPMAXSD Z11, Z7, Z7
 	ADDQ    $+256, DX
 	SUBQ    $0x00000040, AX
-	JMP     block15
+	JMP     block17
 
-blocks16:
+blocks18:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -233,21 +233,21 @@ blocks16:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest13
+	JMP       rest15
 
-wide14:
-block18:
+wide16:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks21
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near20
+	JEQ        near22
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near20:
+near22:
 	VMOVUPS   (DX), Z0
 	VMOVUPS   64(DX), Z1
 	VMOVUPS   128(DX), Z2
@@ -286,19 +286,19 @@ near20:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay23
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay23:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block20
 
-blocks19:
-rest13:
-some22:
+blocks21:
+rest15:
+some24:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done25
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -315,9 +315,9 @@ some22:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some22
+	JMP       some24
 
-done23:
+done25:
 	VZEROUPPER
 	RET
 
@@ -355,19 +355,19 @@ TEXT ·minMaxAVX512F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -377,27 +377,30 @@ block5:
 	PREFETCHT1 384(DX)(R12*1)
 	PREFETCHT1 448(DX)(R12*1)
 
-near8:
-	VMOVUPD   (DX), Z0
-	VMOVUPD   64(DX), Z1
-	VMOVUPD   128(DX), Z2
-	VMOVUPD   192(DX), Z3
-	VMOVUPD   (BX), Z4
-	VMOVUPD   64(BX), Z5
-	VMOVUPD   128(BX), Z6
-	VMOVUPD   192(BX), Z7
+near10:
+	XORQ R12, R12
+
+group11:
+	VMOVUPD   (DX)(R12*8), Z0
+	VMOVUPD   64(DX)(R12*8), Z1
+	VMOVUPD   128(DX)(R12*8), Z2
+	VMOVUPD   192(DX)(R12*8), Z3
+	VMOVUPD   (BX)(R12*8), Z4
+	VMOVUPD   64(BX)(R12*8), Z5
+	VMOVUPD   128(BX)(R12*8), Z6
+	VMOVUPD   192(BX)(R12*8), Z7
 	VMINPD    Z4, Z0, Z4
 	VMINPD    Z5, Z1, Z5
 	VMINPD    Z6, Z2, Z6
 	VMINPD    Z7, Z3, Z7
-	VMOVUPD   Z4, (BX)
-	VMOVUPD   Z5, 64(BX)
-	VMOVUPD   Z6, 128(BX)
-	VMOVUPD   Z7, 192(BX)
-	VMOVUPD   (SI), Z4
-	VMOVUPD   64(SI), Z5
-	VMOVUPD   128(SI), Z6
-	VMOVUPD   192(SI), Z7
+	VMOVUPD   Z4, (BX)(R12*8)
+	VMOVUPD   Z5, 64(BX)(R12*8)
+	VMOVUPD   Z6, 128(BX)(R12*8)
+	VMOVUPD   Z7, 192(BX)(R12*8)
+	VMOVUPD   (SI)(R12*8), Z4
+	VMOVUPD   64(SI)(R12*8), Z5
+	VMOVUPD   128(SI)(R12*8), Z6
+	VMOVUPD   192(SI)(R12*8), Z7
 	VCMPPD    $0x03, Z0, Z0, K1
 	VCMPPD    $0x03, Z1, Z1, K2
 	VCMPPD    $0x03, Z2, Z2, K3
@@ -410,74 +413,41 @@ near8:
 	VBLENDMPD Z1, Z5, K2, Z9
 	VBLENDMPD Z2, Z6, K3, Z10
 	VBLENDMPD Z3, Z7, K4, Z11
-	VMOVUPD   Z8, (SI)
-	VMOVUPD   Z9, 64(SI)
-	VMOVUPD   Z10, 128(SI)
-	VMOVUPD   Z11, 192(SI)
-	VMOVUPD   256(DX), Z0
-	VMOVUPD   320(DX), Z1
-	VMOVUPD   384(DX), Z2
-	VMOVUPD   448(DX), Z3
-	VMOVUPD   256(BX), Z4
-	VMOVUPD   320(BX), Z5
-	VMOVUPD   384(BX), Z6
-	VMOVUPD   448(BX), Z7
-	VMINPD    Z4, Z0, Z4
-	VMINPD    Z5, Z1, Z5
-	VMINPD    Z6, Z2, Z6
-	VMINPD    Z7, Z3, Z7
-	VMOVUPD   Z4, 256(BX)
-	VMOVUPD   Z5, 320(BX)
-	VMOVUPD   Z6, 384(BX)
-	VMOVUPD   Z7, 448(BX)
-	VMOVUPD   256(SI), Z4
-	VMOVUPD   320(SI), Z5
-	VMOVUPD   384(SI), Z6
-	VMOVUPD   448(SI), Z7
-	VCMPPD    $0x03, Z0, Z0, K1
-	VCMPPD    $0x03, Z1, Z1, K2
-	VCMPPD    $0x03, Z2, Z2, K3
-	VCMPPD    $0x03, Z3, Z3, K4
-	VMAXPD    Z4, Z0, Z4
-	VMAXPD    Z5, Z1, Z5
-	VMAXPD    Z6, Z2, Z6
-	VMAXPD    Z7, Z3, Z7
-	VBLENDMPD Z0, Z4, K1, Z12
-	VBLENDMPD Z1, Z5, K2, Z13
-	VBLENDMPD Z2, Z6, K3, Z14
-	VBLENDMPD Z3, Z7, K4, Z15
-	VMOVUPD   Z12, 256(SI)
-	VMOVUPD   Z13, 320(SI)
-	VMOVUPD   Z14, 384(SI)
-	VMOVUPD   Z15, 448(SI)
+	VMOVUPD   Z8, (SI)(R12*8)
+	VMOVUPD   Z9, 64(SI)(R12*8)
+	VMOVUPD   Z10, 128(SI)(R12*8)
+	VMOVUPD   Z11, 192(SI)(R12*8)
+	ADDQ      $0x00000020, R12
+	CMPQ      R12, $0x00000040
+	JNE       group11
 	ADDQ      $+512, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done13
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand15:
 	VMOVUPD.Z (DX), K1, Z0
 	VMOVUPD.Z (BX), K1, Z1
 	VMINPD    Z1, Z0, Z1
@@ -485,22 +455,22 @@ strand12:
 	VMOVUPD.Z (SI), K1, Z1
 	VCMPPD    $0x03, Z0, Z0, K2
 	VMAXPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K2, Z16
-	VMOVUPD   Z16, K1, (SI)
+	VBLENDMPD Z0, Z1, K2, Z12
+	VMOVUPD   Z12, K1, (SI)
 	ADDQ      128(CX), DX
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R10
 	DECQ      R9
-	JNE       strand12
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some9
+	JMP       some12
 
-done10:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -516,12 +486,12 @@ steps3:
 	RET
 
 one1:
-block14:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -531,27 +501,30 @@ block14:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near16:
-	VMOVUPD   (DX), Z0
-	VMOVUPD   64(DX), Z1
-	VMOVUPD   128(DX), Z2
-	VMOVUPD   192(DX), Z3
-	VMOVUPD   (BX), Z4
-	VMOVUPD   64(BX), Z5
-	VMOVUPD   128(BX), Z6
-	VMOVUPD   192(BX), Z7
+near19:
+	XORQ DI, DI
+
+group20:
+	VMOVUPD   (DX)(DI*8), Z0
+	VMOVUPD   64(DX)(DI*8), Z1
+	VMOVUPD   128(DX)(DI*8), Z2
+	VMOVUPD   192(DX)(DI*8), Z3
+	VMOVUPD   (BX)(DI*8), Z4
+	VMOVUPD   64(BX)(DI*8), Z5
+	VMOVUPD   128(BX)(DI*8), Z6
+	VMOVUPD   192(BX)(DI*8), Z7
 	VMINPD    Z4, Z0, Z4
 	VMINPD    Z5, Z1, Z5
 	VMINPD    Z6, Z2, Z6
 	VMINPD    Z7, Z3, Z7
-	VMOVUPD   Z4, (BX)
-	VMOVUPD   Z5, 64(BX)
-	VMOVUPD   Z6, 128(BX)
-	VMOVUPD   Z7, 192(BX)
-	VMOVUPD   (SI), Z4
-	VMOVUPD   64(SI), Z5
-	VMOVUPD   128(SI), Z6
-	VMOVUPD   192(SI), Z7
+	VMOVUPD   Z4, (BX)(DI*8)
+	VMOVUPD   Z5, 64(BX)(DI*8)
+	VMOVUPD   Z6, 128(BX)(DI*8)
+	VMOVUPD   Z7, 192(BX)(DI*8)
+	VMOVUPD   (SI)(DI*8), Z4
+	VMOVUPD   64(SI)(DI*8), Z5
+	VMOVUPD   128(SI)(DI*8), Z6
+	VMOVUPD   192(SI)(DI*8), Z7
 	VCMPPD    $0x03, Z0, Z0, K1
 	VCMPPD    $0x03, Z1, Z1, K2
 	VCMPPD    $0x03, Z2, Z2, K3
@@ -564,60 +537,27 @@ near16:
 	VBLENDMPD Z1, Z5, K2, Z9
 	VBLENDMPD Z2, Z6, K3, Z10
 	VBLENDMPD Z3, Z7, K4, Z11
-	VMOVUPD   Z8, (SI)
-	VMOVUPD   Z9, 64(SI)
-	VMOVUPD   Z10, 128(SI)
-	VMOVUPD   Z11, 192(SI)
-	VMOVUPD   256(DX), Z0
-	VMOVUPD   320(DX), Z1
-	VMOVUPD   384(DX), Z2
-	VMOVUPD   448(DX), Z3
-	VMOVUPD   256(BX), Z4
-	VMOVUPD   320(BX), Z5
-	VMOVUPD   384(BX), Z6
-	VMOVUPD   448(BX), Z7
-	VMINPD    Z4, Z0, Z4
-	VMINPD    Z5, Z1, Z5
-	VMINPD    Z6, Z2, Z6
-	VMINPD    Z7, Z3, Z7
-	VMOVUPD   Z4, 256(BX)
-	VMOVUPD   Z5, 320(BX)
-	VMOVUPD   Z6, 384(BX)
-	VMOVUPD   Z7, 448(BX)
-	VMOVUPD   256(SI), Z4
-	VMOVUPD   320(SI), Z5
-	VMOVUPD   384(SI), Z6
-	VMOVUPD   448(SI), Z7
-	VCMPPD    $0x03, Z0, Z0, K1
-	VCMPPD    $0x03, Z1, Z1, K2
-	VCMPPD    $0x03, Z2, Z2, K3
-	VCMPPD    $0x03, Z3, Z3, K4
-	VMAXPD    Z4, Z0, Z4
-	VMAXPD    Z5, Z1, Z5
-	VMAXPD    Z6, Z2, Z6
-	VMAXPD    Z7, Z3, Z7
-	VBLENDMPD Z0, Z4, K1, Z12
-	VBLENDMPD Z1, Z5, K2, Z13
-	VBLENDMPD Z2, Z6, K3, Z14
-	VBLENDMPD Z3, Z7, K4, Z15
-	VMOVUPD   Z12, 256(SI)
-	VMOVUPD   Z13, 320(SI)
-	VMOVUPD   Z14, 384(SI)
-	VMOVUPD   Z15, 448(SI)
+	VMOVUPD   Z8, (SI)(DI*8)
+	VMOVUPD   Z9, 64(SI)(DI*8)
+	VMOVUPD   Z10, 128(SI)(DI*8)
+	VMOVUPD   Z11, 192(SI)(DI*8)
+	ADDQ      $0x00000020, DI
+	CMPQ      DI, $0x00000040
+	JNE       group20
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay17
+	JEQ       stay21
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay17:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block17
 
-blocks15:
-some18:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done23
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -628,15 +568,15 @@ some18:
 	VMOVUPD.Z (SI), K1, Z1
 	VCMPPD    $0x03, Z0, Z0, K2
 	VMAXPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K2, Z16
-	VMOVUPD   Z16, K1, (SI)
+	VBLENDMPD Z0, Z1, K2, Z12
+	VMOVUPD   Z12, K1, (SI)
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some18
+	JMP       some22
 
-done19:
+done23:
 	VZEROUPPER
 	RET
 
@@ -656,13 +596,13 @@ TEXT ·minMaxAVX512F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
@@ -681,14 +621,14 @@ strand7:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
+near10:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -703,7 +643,7 @@ near8:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -732,28 +672,28 @@ near8:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some11:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done12
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near13
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near13:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand14:
 	VCVTPH2PS.Z (DX), K1, Z0
 	VMOVUPS.Z   (BX), K1, Z1
 	VMINPS      Z1, Z0, Z1
@@ -767,16 +707,16 @@ strand12:
 	ADDQ        136(CX), DX
 	ADDQ        $0x00000004, R10
 	DECQ        R9
-	JNE         strand12
+	JNE         strand14
 	SUBQ        144(CX), DX
 	SUBQ        128(CX), DX
 	ADDQ        $+32, DX
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -793,9 +733,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide14
+	JNE       wide16
 	CMPQ      AX, $0x00000040
-	JLT       rest13
+	JLT       rest15
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -813,16 +753,16 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near19:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -837,9 +777,9 @@ near17:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, AX
-	JMP       block15
+	JMP       block17
 
-blocks16:
+blocks18:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -865,19 +805,19 @@ blocks16:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest13
+	JMP       rest15
 
-wide14:
-block18:
+wide16:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks21
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near20
+	JEQ        near22
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near20:
+near22:
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z1
 	VCVTPH2PS 64(DX), Z2
@@ -916,19 +856,19 @@ near20:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay23
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay23:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block20
 
-blocks19:
-rest13:
-some22:
+blocks21:
+rest15:
+some24:
 	TESTQ       AX, AX
-	JLE         done23
+	JLE         done25
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -945,9 +885,9 @@ some22:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some24
 
-done23:
+done25:
 	VZEROUPPER
 	RET
 
@@ -967,13 +907,13 @@ TEXT ·minMaxAVX512BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
@@ -992,14 +932,14 @@ strand7:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
+near10:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -1018,7 +958,7 @@ near8:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -1047,28 +987,28 @@ near8:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some11:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done12
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near13
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near13:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand14:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVUPS.Z   (BX), K1, Z1
@@ -1083,16 +1023,16 @@ strand12:
 	ADDQ        136(CX), DX
 	ADDQ        $0x00000004, R10
 	DECQ        R9
-	JNE         strand12
+	JNE         strand14
 	SUBQ        144(CX), DX
 	SUBQ        128(CX), DX
 	ADDQ        $+32, DX
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1109,9 +1049,9 @@ steps3:
 
 one1:
 	CMPB      74(CX), $0x00
-	JNE       wide14
+	JNE       wide16
 	CMPQ      AX, $0x00000040
-	JLT       rest13
+	JLT       rest15
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -1129,16 +1069,16 @@ one1:
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block15:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near19:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -1157,9 +1097,9 @@ near17:
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, AX
-	JMP       block15
+	JMP       block17
 
-blocks16:
+blocks18:
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -1185,19 +1125,19 @@ blocks16:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest13
+	JMP       rest15
 
-wide14:
-block18:
+wide16:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks21
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near20
+	JEQ        near22
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near20:
+near22:
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VPMOVZXWD 32(DX), Z1
@@ -1240,19 +1180,19 @@ near20:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay23
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay23:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block20
 
-blocks19:
-rest13:
-some22:
+blocks21:
+rest15:
+some24:
 	TESTQ       AX, AX
-	JLE         done23
+	JLE         done25
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -1270,9 +1210,9 @@ some22:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some24
 
-done23:
+done25:
 	VZEROUPPER
 	RET
 
@@ -1292,122 +1232,74 @@ TEXT ·minMaxAVX2F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near8:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   32(DX), Y1
-	VMOVUPS   (BX), Y2
-	VMOVUPS   32(BX), Y3
+near10:
+	XORQ R12, R12
+
+group11:
+	VMOVUPS   (DX)(R12*4), Y0
+	VMOVUPS   32(DX)(R12*4), Y1
+	VMOVUPS   (BX)(R12*4), Y2
+	VMOVUPS   32(BX)(R12*4), Y3
 	VMINPS    Y2, Y0, Y2
 	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
-	VMOVUPS   (SI), Y2
-	VMOVUPS   32(SI), Y3
+	VMOVUPS   Y2, (BX)(R12*4)
+	VMOVUPS   Y3, 32(BX)(R12*4)
+	VMOVUPS   (SI)(R12*4), Y2
+	VMOVUPS   32(SI)(R12*4), Y3
 	VCMPPS    $0x03, Y0, Y0, Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMAXPS    Y2, Y0, Y2
 	VMAXPS    Y3, Y1, Y3
 	VBLENDVPS Y4, Y0, Y2, Y0
 	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, (SI)
-	VMOVUPS   Y1, 32(SI)
-	VMOVUPS   64(DX), Y0
-	VMOVUPS   96(DX), Y1
-	VMOVUPS   64(BX), Y2
-	VMOVUPS   96(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 64(BX)
-	VMOVUPS   Y3, 96(BX)
-	VMOVUPS   64(SI), Y2
-	VMOVUPS   96(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 64(SI)
-	VMOVUPS   Y1, 96(SI)
-	VMOVUPS   128(DX), Y0
-	VMOVUPS   160(DX), Y1
-	VMOVUPS   128(BX), Y2
-	VMOVUPS   160(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 128(BX)
-	VMOVUPS   Y3, 160(BX)
-	VMOVUPS   128(SI), Y2
-	VMOVUPS   160(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 128(SI)
-	VMOVUPS   Y1, 160(SI)
-	VMOVUPS   192(DX), Y0
-	VMOVUPS   224(DX), Y1
-	VMOVUPS   192(BX), Y2
-	VMOVUPS   224(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 192(BX)
-	VMOVUPS   Y3, 224(BX)
-	VMOVUPS   192(SI), Y2
-	VMOVUPS   224(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 192(SI)
-	VMOVUPS   Y1, 224(SI)
+	VMOVUPS   Y0, (SI)(R12*4)
+	VMOVUPS   Y1, 32(SI)(R12*4)
+	ADDQ      $0x00000010, R12
+	CMPQ      R12, $0x00000040
+	JNE       group11
 	ADDQ      $+256, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand15:
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1430,16 +1322,16 @@ strand12:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand12
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some9
+	JMP       some12
 
-done10:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1455,104 +1347,56 @@ steps3:
 	RET
 
 one1:
-block14:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near16:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   32(DX), Y1
-	VMOVUPS   (BX), Y2
-	VMOVUPS   32(BX), Y3
+near19:
+	XORQ DI, DI
+
+group20:
+	VMOVUPS   (DX)(DI*4), Y0
+	VMOVUPS   32(DX)(DI*4), Y1
+	VMOVUPS   (BX)(DI*4), Y2
+	VMOVUPS   32(BX)(DI*4), Y3
 	VMINPS    Y2, Y0, Y2
 	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
-	VMOVUPS   (SI), Y2
-	VMOVUPS   32(SI), Y3
+	VMOVUPS   Y2, (BX)(DI*4)
+	VMOVUPS   Y3, 32(BX)(DI*4)
+	VMOVUPS   (SI)(DI*4), Y2
+	VMOVUPS   32(SI)(DI*4), Y3
 	VCMPPS    $0x03, Y0, Y0, Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMAXPS    Y2, Y0, Y2
 	VMAXPS    Y3, Y1, Y3
 	VBLENDVPS Y4, Y0, Y2, Y0
 	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, (SI)
-	VMOVUPS   Y1, 32(SI)
-	VMOVUPS   64(DX), Y0
-	VMOVUPS   96(DX), Y1
-	VMOVUPS   64(BX), Y2
-	VMOVUPS   96(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 64(BX)
-	VMOVUPS   Y3, 96(BX)
-	VMOVUPS   64(SI), Y2
-	VMOVUPS   96(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 64(SI)
-	VMOVUPS   Y1, 96(SI)
-	VMOVUPS   128(DX), Y0
-	VMOVUPS   160(DX), Y1
-	VMOVUPS   128(BX), Y2
-	VMOVUPS   160(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 128(BX)
-	VMOVUPS   Y3, 160(BX)
-	VMOVUPS   128(SI), Y2
-	VMOVUPS   160(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 128(SI)
-	VMOVUPS   Y1, 160(SI)
-	VMOVUPS   192(DX), Y0
-	VMOVUPS   224(DX), Y1
-	VMOVUPS   192(BX), Y2
-	VMOVUPS   224(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 192(BX)
-	VMOVUPS   Y3, 224(BX)
-	VMOVUPS   192(SI), Y2
-	VMOVUPS   224(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 192(SI)
-	VMOVUPS   Y1, 224(SI)
+	VMOVUPS   Y0, (SI)(DI*4)
+	VMOVUPS   Y1, 32(SI)(DI*4)
+	ADDQ      $0x00000010, DI
+	CMPQ      DI, $0x00000040
+	JNE       group20
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay17
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay17:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block17
 
-blocks15:
-some18:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done23
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1575,9 +1419,9 @@ some18:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some18
+	JMP       some22
 
-done19:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1597,19 +1441,19 @@ TEXT ·minMaxAVX2F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -1619,176 +1463,56 @@ block5:
 	PREFETCHT1 384(DX)(R12*1)
 	PREFETCHT1 448(DX)(R12*1)
 
-near8:
-	VMOVUPD   (DX), Y0
-	VMOVUPD   32(DX), Y1
-	VMOVUPD   (BX), Y2
-	VMOVUPD   32(BX), Y3
+near10:
+	XORQ R12, R12
+
+group11:
+	VMOVUPD   (DX)(R12*8), Y0
+	VMOVUPD   32(DX)(R12*8), Y1
+	VMOVUPD   (BX)(R12*8), Y2
+	VMOVUPD   32(BX)(R12*8), Y3
 	VMINPD    Y2, Y0, Y2
 	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, (BX)
-	VMOVUPD   Y3, 32(BX)
-	VMOVUPD   (SI), Y2
-	VMOVUPD   32(SI), Y3
+	VMOVUPD   Y2, (BX)(R12*8)
+	VMOVUPD   Y3, 32(BX)(R12*8)
+	VMOVUPD   (SI)(R12*8), Y2
+	VMOVUPD   32(SI)(R12*8), Y3
 	VCMPPD    $0x03, Y0, Y0, Y4
 	VCMPPD    $0x03, Y1, Y1, Y5
 	VMAXPD    Y2, Y0, Y2
 	VMAXPD    Y3, Y1, Y3
 	VBLENDVPD Y4, Y0, Y2, Y0
 	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, (SI)
-	VMOVUPD   Y1, 32(SI)
-	VMOVUPD   64(DX), Y0
-	VMOVUPD   96(DX), Y1
-	VMOVUPD   64(BX), Y2
-	VMOVUPD   96(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 64(BX)
-	VMOVUPD   Y3, 96(BX)
-	VMOVUPD   64(SI), Y2
-	VMOVUPD   96(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 64(SI)
-	VMOVUPD   Y1, 96(SI)
-	VMOVUPD   128(DX), Y0
-	VMOVUPD   160(DX), Y1
-	VMOVUPD   128(BX), Y2
-	VMOVUPD   160(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 128(BX)
-	VMOVUPD   Y3, 160(BX)
-	VMOVUPD   128(SI), Y2
-	VMOVUPD   160(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 128(SI)
-	VMOVUPD   Y1, 160(SI)
-	VMOVUPD   192(DX), Y0
-	VMOVUPD   224(DX), Y1
-	VMOVUPD   192(BX), Y2
-	VMOVUPD   224(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 192(BX)
-	VMOVUPD   Y3, 224(BX)
-	VMOVUPD   192(SI), Y2
-	VMOVUPD   224(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 192(SI)
-	VMOVUPD   Y1, 224(SI)
-	VMOVUPD   256(DX), Y0
-	VMOVUPD   288(DX), Y1
-	VMOVUPD   256(BX), Y2
-	VMOVUPD   288(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 256(BX)
-	VMOVUPD   Y3, 288(BX)
-	VMOVUPD   256(SI), Y2
-	VMOVUPD   288(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 256(SI)
-	VMOVUPD   Y1, 288(SI)
-	VMOVUPD   320(DX), Y0
-	VMOVUPD   352(DX), Y1
-	VMOVUPD   320(BX), Y2
-	VMOVUPD   352(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 320(BX)
-	VMOVUPD   Y3, 352(BX)
-	VMOVUPD   320(SI), Y2
-	VMOVUPD   352(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 320(SI)
-	VMOVUPD   Y1, 352(SI)
-	VMOVUPD   384(DX), Y0
-	VMOVUPD   416(DX), Y1
-	VMOVUPD   384(BX), Y2
-	VMOVUPD   416(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 384(BX)
-	VMOVUPD   Y3, 416(BX)
-	VMOVUPD   384(SI), Y2
-	VMOVUPD   416(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 384(SI)
-	VMOVUPD   Y1, 416(SI)
-	VMOVUPD   448(DX), Y0
-	VMOVUPD   480(DX), Y1
-	VMOVUPD   448(BX), Y2
-	VMOVUPD   480(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 448(BX)
-	VMOVUPD   Y3, 480(BX)
-	VMOVUPD   448(SI), Y2
-	VMOVUPD   480(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 448(SI)
-	VMOVUPD   Y1, 480(SI)
+	VMOVUPD   Y0, (SI)(R12*8)
+	VMOVUPD   Y1, 32(SI)(R12*8)
+	ADDQ      $0x00000008, R12
+	CMPQ      R12, $0x00000040
+	JNE       group11
 	ADDQ      $+512, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand15:
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1811,16 +1535,16 @@ strand12:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000008, R10
 	DECQ      R9
-	JNE       strand12
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some9
+	JMP       some12
 
-done10:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1836,12 +1560,12 @@ steps3:
 	RET
 
 one1:
-block14:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -1851,165 +1575,45 @@ block14:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near16:
-	VMOVUPD   (DX), Y0
-	VMOVUPD   32(DX), Y1
-	VMOVUPD   (BX), Y2
-	VMOVUPD   32(BX), Y3
+near19:
+	XORQ DI, DI
+
+group20:
+	VMOVUPD   (DX)(DI*8), Y0
+	VMOVUPD   32(DX)(DI*8), Y1
+	VMOVUPD   (BX)(DI*8), Y2
+	VMOVUPD   32(BX)(DI*8), Y3
 	VMINPD    Y2, Y0, Y2
 	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, (BX)
-	VMOVUPD   Y3, 32(BX)
-	VMOVUPD   (SI), Y2
-	VMOVUPD   32(SI), Y3
+	VMOVUPD   Y2, (BX)(DI*8)
+	VMOVUPD   Y3, 32(BX)(DI*8)
+	VMOVUPD   (SI)(DI*8), Y2
+	VMOVUPD   32(SI)(DI*8), Y3
 	VCMPPD    $0x03, Y0, Y0, Y4
 	VCMPPD    $0x03, Y1, Y1, Y5
 	VMAXPD    Y2, Y0, Y2
 	VMAXPD    Y3, Y1, Y3
 	VBLENDVPD Y4, Y0, Y2, Y0
 	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, (SI)
-	VMOVUPD   Y1, 32(SI)
-	VMOVUPD   64(DX), Y0
-	VMOVUPD   96(DX), Y1
-	VMOVUPD   64(BX), Y2
-	VMOVUPD   96(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 64(BX)
-	VMOVUPD   Y3, 96(BX)
-	VMOVUPD   64(SI), Y2
-	VMOVUPD   96(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 64(SI)
-	VMOVUPD   Y1, 96(SI)
-	VMOVUPD   128(DX), Y0
-	VMOVUPD   160(DX), Y1
-	VMOVUPD   128(BX), Y2
-	VMOVUPD   160(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 128(BX)
-	VMOVUPD   Y3, 160(BX)
-	VMOVUPD   128(SI), Y2
-	VMOVUPD   160(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 128(SI)
-	VMOVUPD   Y1, 160(SI)
-	VMOVUPD   192(DX), Y0
-	VMOVUPD   224(DX), Y1
-	VMOVUPD   192(BX), Y2
-	VMOVUPD   224(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 192(BX)
-	VMOVUPD   Y3, 224(BX)
-	VMOVUPD   192(SI), Y2
-	VMOVUPD   224(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 192(SI)
-	VMOVUPD   Y1, 224(SI)
-	VMOVUPD   256(DX), Y0
-	VMOVUPD   288(DX), Y1
-	VMOVUPD   256(BX), Y2
-	VMOVUPD   288(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 256(BX)
-	VMOVUPD   Y3, 288(BX)
-	VMOVUPD   256(SI), Y2
-	VMOVUPD   288(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 256(SI)
-	VMOVUPD   Y1, 288(SI)
-	VMOVUPD   320(DX), Y0
-	VMOVUPD   352(DX), Y1
-	VMOVUPD   320(BX), Y2
-	VMOVUPD   352(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 320(BX)
-	VMOVUPD   Y3, 352(BX)
-	VMOVUPD   320(SI), Y2
-	VMOVUPD   352(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 320(SI)
-	VMOVUPD   Y1, 352(SI)
-	VMOVUPD   384(DX), Y0
-	VMOVUPD   416(DX), Y1
-	VMOVUPD   384(BX), Y2
-	VMOVUPD   416(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 384(BX)
-	VMOVUPD   Y3, 416(BX)
-	VMOVUPD   384(SI), Y2
-	VMOVUPD   416(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 384(SI)
-	VMOVUPD   Y1, 416(SI)
-	VMOVUPD   448(DX), Y0
-	VMOVUPD   480(DX), Y1
-	VMOVUPD   448(BX), Y2
-	VMOVUPD   480(BX), Y3
-	VMINPD    Y2, Y0, Y2
-	VMINPD    Y3, Y1, Y3
-	VMOVUPD   Y2, 448(BX)
-	VMOVUPD   Y3, 480(BX)
-	VMOVUPD   448(SI), Y2
-	VMOVUPD   480(SI), Y3
-	VCMPPD    $0x03, Y0, Y0, Y4
-	VCMPPD    $0x03, Y1, Y1, Y5
-	VMAXPD    Y2, Y0, Y2
-	VMAXPD    Y3, Y1, Y3
-	VBLENDVPD Y4, Y0, Y2, Y0
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VMOVUPD   Y0, 448(SI)
-	VMOVUPD   Y1, 480(SI)
+	VMOVUPD   Y0, (SI)(DI*8)
+	VMOVUPD   Y1, 32(SI)(DI*8)
+	ADDQ      $0x00000008, DI
+	CMPQ      DI, $0x00000040
+	JNE       group20
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay17
+	JEQ       stay21
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay17:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block17
 
-blocks15:
-some18:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done23
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -2032,9 +1636,9 @@ some18:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some18
+	JMP       some22
 
-done19:
+done23:
 	VZEROUPPER
 	RET
 
@@ -2054,120 +1658,72 @@ TEXT ·minMaxAVX2F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
-	VCVTPH2PS (DX), Y0
-	VCVTPH2PS 16(DX), Y1
-	VMOVUPS   (BX), Y2
-	VMOVUPS   32(BX), Y3
+near10:
+	XORQ R12, R12
+
+group11:
+	VCVTPH2PS (DX)(R12*2), Y0
+	VCVTPH2PS 16(DX)(R12*2), Y1
+	VMOVUPS   (BX)(R12*4), Y2
+	VMOVUPS   32(BX)(R12*4), Y3
 	VMINPS    Y2, Y0, Y2
 	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
-	VMOVUPS   (SI), Y2
-	VMOVUPS   32(SI), Y3
+	VMOVUPS   Y2, (BX)(R12*4)
+	VMOVUPS   Y3, 32(BX)(R12*4)
+	VMOVUPS   (SI)(R12*4), Y2
+	VMOVUPS   32(SI)(R12*4), Y3
 	VCMPPS    $0x03, Y0, Y0, Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMAXPS    Y2, Y0, Y2
 	VMAXPS    Y3, Y1, Y3
 	VBLENDVPS Y4, Y0, Y2, Y0
 	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, (SI)
-	VMOVUPS   Y1, 32(SI)
-	VCVTPH2PS 32(DX), Y0
-	VCVTPH2PS 48(DX), Y1
-	VMOVUPS   64(BX), Y2
-	VMOVUPS   96(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 64(BX)
-	VMOVUPS   Y3, 96(BX)
-	VMOVUPS   64(SI), Y2
-	VMOVUPS   96(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 64(SI)
-	VMOVUPS   Y1, 96(SI)
-	VCVTPH2PS 64(DX), Y0
-	VCVTPH2PS 80(DX), Y1
-	VMOVUPS   128(BX), Y2
-	VMOVUPS   160(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 128(BX)
-	VMOVUPS   Y3, 160(BX)
-	VMOVUPS   128(SI), Y2
-	VMOVUPS   160(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 128(SI)
-	VMOVUPS   Y1, 160(SI)
-	VCVTPH2PS 96(DX), Y0
-	VCVTPH2PS 112(DX), Y1
-	VMOVUPS   192(BX), Y2
-	VMOVUPS   224(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 192(BX)
-	VMOVUPS   Y3, 224(BX)
-	VMOVUPS   192(SI), Y2
-	VMOVUPS   224(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 192(SI)
-	VMOVUPS   Y1, 224(SI)
+	VMOVUPS   Y0, (SI)(R12*4)
+	VMOVUPS   Y1, 32(SI)(R12*4)
+	ADDQ      $0x00000010, R12
+	CMPQ      R12, $0x00000040
+	JNE       group11
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand15:
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -2190,16 +1746,16 @@ strand12:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand12
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some9
+	JMP       some12
 
-done10:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2215,102 +1771,54 @@ steps3:
 	RET
 
 one1:
-block14:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near16:
-	VCVTPH2PS (DX), Y0
-	VCVTPH2PS 16(DX), Y1
-	VMOVUPS   (BX), Y2
-	VMOVUPS   32(BX), Y3
+near19:
+	XORQ DI, DI
+
+group20:
+	VCVTPH2PS (DX)(DI*2), Y0
+	VCVTPH2PS 16(DX)(DI*2), Y1
+	VMOVUPS   (BX)(DI*4), Y2
+	VMOVUPS   32(BX)(DI*4), Y3
 	VMINPS    Y2, Y0, Y2
 	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
-	VMOVUPS   (SI), Y2
-	VMOVUPS   32(SI), Y3
+	VMOVUPS   Y2, (BX)(DI*4)
+	VMOVUPS   Y3, 32(BX)(DI*4)
+	VMOVUPS   (SI)(DI*4), Y2
+	VMOVUPS   32(SI)(DI*4), Y3
 	VCMPPS    $0x03, Y0, Y0, Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMAXPS    Y2, Y0, Y2
 	VMAXPS    Y3, Y1, Y3
 	VBLENDVPS Y4, Y0, Y2, Y0
 	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, (SI)
-	VMOVUPS   Y1, 32(SI)
-	VCVTPH2PS 32(DX), Y0
-	VCVTPH2PS 48(DX), Y1
-	VMOVUPS   64(BX), Y2
-	VMOVUPS   96(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 64(BX)
-	VMOVUPS   Y3, 96(BX)
-	VMOVUPS   64(SI), Y2
-	VMOVUPS   96(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 64(SI)
-	VMOVUPS   Y1, 96(SI)
-	VCVTPH2PS 64(DX), Y0
-	VCVTPH2PS 80(DX), Y1
-	VMOVUPS   128(BX), Y2
-	VMOVUPS   160(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 128(BX)
-	VMOVUPS   Y3, 160(BX)
-	VMOVUPS   128(SI), Y2
-	VMOVUPS   160(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 128(SI)
-	VMOVUPS   Y1, 160(SI)
-	VCVTPH2PS 96(DX), Y0
-	VCVTPH2PS 112(DX), Y1
-	VMOVUPS   192(BX), Y2
-	VMOVUPS   224(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 192(BX)
-	VMOVUPS   Y3, 224(BX)
-	VMOVUPS   192(SI), Y2
-	VMOVUPS   224(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 192(SI)
-	VMOVUPS   Y1, 224(SI)
+	VMOVUPS   Y0, (SI)(DI*4)
+	VMOVUPS   Y1, 32(SI)(DI*4)
+	ADDQ      $0x00000010, DI
+	CMPQ      DI, $0x00000040
+	JNE       group20
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay17
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay17:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block17
 
-blocks15:
-some18:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done23
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -2333,9 +1841,9 @@ some18:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some18
+	JMP       some22
 
-done19:
+done23:
 	VZEROUPPER
 	RET
 
@@ -2355,128 +1863,74 @@ TEXT ·minMaxAVX2BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ DX, 232(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ R8, R11
 
-strand7:
+strand9:
 	MOVQ 104(CX), R9
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near8:
-	VPMOVZXWD (DX), Y0
+near10:
+	XORQ R12, R12
+
+group11:
+	VPMOVZXWD (DX)(R12*2), Y0
 	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 16(DX), Y1
+	VPMOVZXWD 16(DX)(R12*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   (BX), Y2
-	VMOVUPS   32(BX), Y3
+	VMOVUPS   (BX)(R12*4), Y2
+	VMOVUPS   32(BX)(R12*4), Y3
 	VMINPS    Y2, Y0, Y2
 	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
-	VMOVUPS   (SI), Y2
-	VMOVUPS   32(SI), Y3
+	VMOVUPS   Y2, (BX)(R12*4)
+	VMOVUPS   Y3, 32(BX)(R12*4)
+	VMOVUPS   (SI)(R12*4), Y2
+	VMOVUPS   32(SI)(R12*4), Y3
 	VCMPPS    $0x03, Y0, Y0, Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMAXPS    Y2, Y0, Y2
 	VMAXPS    Y3, Y1, Y3
 	VBLENDVPS Y4, Y0, Y2, Y0
 	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, (SI)
-	VMOVUPS   Y1, 32(SI)
-	VPMOVZXWD 32(DX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 48(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   64(BX), Y2
-	VMOVUPS   96(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 64(BX)
-	VMOVUPS   Y3, 96(BX)
-	VMOVUPS   64(SI), Y2
-	VMOVUPS   96(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 64(SI)
-	VMOVUPS   Y1, 96(SI)
-	VPMOVZXWD 64(DX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 80(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   128(BX), Y2
-	VMOVUPS   160(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 128(BX)
-	VMOVUPS   Y3, 160(BX)
-	VMOVUPS   128(SI), Y2
-	VMOVUPS   160(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 128(SI)
-	VMOVUPS   Y1, 160(SI)
-	VPMOVZXWD 96(DX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 112(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   192(BX), Y2
-	VMOVUPS   224(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 192(BX)
-	VMOVUPS   Y3, 224(BX)
-	VMOVUPS   192(SI), Y2
-	VMOVUPS   224(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 192(SI)
-	VMOVUPS   Y1, 224(SI)
+	VMOVUPS   Y0, (SI)(R12*4)
+	VMOVUPS   Y1, 32(SI)(R12*4)
+	ADDQ      $0x00000010, R12
+	CMPQ      R12, $0x00000040
+	JNE       group11
 	ADDQ      $+128, DX
 	SUBQ      $0x00000040, R9
-	JNE       block5
+	JNE       block7
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand7
+	JNE       strand9
 	SUBQ      144(CX), DX
 	SUBQ      104(CX), AX
-	JMP       turn4
+	JMP       turn6
 
-turns6:
-some9:
+turns8:
+some12:
 	TESTQ      AX, AX
-	JLE        done10
+	JLE        done13
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near11
+	JEQ        near14
 	PREFETCHT1 (DX)(R9*1)
 
-near11:
+near14:
 	MOVQ 96(CX), R9
 	MOVQ R8, R10
 
-strand12:
+strand15:
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -2501,16 +1955,16 @@ strand12:
 	ADDQ      136(CX), DX
 	ADDQ      $0x00000004, R10
 	DECQ      R9
-	JNE       strand12
+	JNE       strand15
 	SUBQ      144(CX), DX
 	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some9
+	JMP       some12
 
-done10:
+done13:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2526,110 +1980,56 @@ steps3:
 	RET
 
 one1:
-block14:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks18
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near19
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near16:
-	VPMOVZXWD (DX), Y0
+near19:
+	XORQ DI, DI
+
+group20:
+	VPMOVZXWD (DX)(DI*2), Y0
 	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 16(DX), Y1
+	VPMOVZXWD 16(DX)(DI*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   (BX), Y2
-	VMOVUPS   32(BX), Y3
+	VMOVUPS   (BX)(DI*4), Y2
+	VMOVUPS   32(BX)(DI*4), Y3
 	VMINPS    Y2, Y0, Y2
 	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
-	VMOVUPS   (SI), Y2
-	VMOVUPS   32(SI), Y3
+	VMOVUPS   Y2, (BX)(DI*4)
+	VMOVUPS   Y3, 32(BX)(DI*4)
+	VMOVUPS   (SI)(DI*4), Y2
+	VMOVUPS   32(SI)(DI*4), Y3
 	VCMPPS    $0x03, Y0, Y0, Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VMAXPS    Y2, Y0, Y2
 	VMAXPS    Y3, Y1, Y3
 	VBLENDVPS Y4, Y0, Y2, Y0
 	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, (SI)
-	VMOVUPS   Y1, 32(SI)
-	VPMOVZXWD 32(DX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 48(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   64(BX), Y2
-	VMOVUPS   96(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 64(BX)
-	VMOVUPS   Y3, 96(BX)
-	VMOVUPS   64(SI), Y2
-	VMOVUPS   96(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 64(SI)
-	VMOVUPS   Y1, 96(SI)
-	VPMOVZXWD 64(DX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 80(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   128(BX), Y2
-	VMOVUPS   160(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 128(BX)
-	VMOVUPS   Y3, 160(BX)
-	VMOVUPS   128(SI), Y2
-	VMOVUPS   160(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 128(SI)
-	VMOVUPS   Y1, 160(SI)
-	VPMOVZXWD 96(DX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VPMOVZXWD 112(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   192(BX), Y2
-	VMOVUPS   224(BX), Y3
-	VMINPS    Y2, Y0, Y2
-	VMINPS    Y3, Y1, Y3
-	VMOVUPS   Y2, 192(BX)
-	VMOVUPS   Y3, 224(BX)
-	VMOVUPS   192(SI), Y2
-	VMOVUPS   224(SI), Y3
-	VCMPPS    $0x03, Y0, Y0, Y4
-	VCMPPS    $0x03, Y1, Y1, Y5
-	VMAXPS    Y2, Y0, Y2
-	VMAXPS    Y3, Y1, Y3
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VMOVUPS   Y0, 192(SI)
-	VMOVUPS   Y1, 224(SI)
+	VMOVUPS   Y0, (SI)(DI*4)
+	VMOVUPS   Y1, 32(SI)(DI*4)
+	ADDQ      $0x00000010, DI
+	CMPQ      DI, $0x00000040
+	JNE       group20
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay17
+	JEQ       stay21
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay17:
+stay21:
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block17
 
-blocks15:
-some18:
+blocks18:
+some22:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done23
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -2654,8 +2054,8 @@ some18:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some18
+	JMP       some22
 
-done19:
+done23:
 	VZEROUPPER
 	RET

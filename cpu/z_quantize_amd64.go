@@ -5,92 +5,99 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var quantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, false, quantizeAVX512F32S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, false, quantizeAVX512F32U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, false, quantizeAVX512F32S16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, false, quantizeAVX512F32U16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 1, 64, true, true, false, quantizeAVX512F32I32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, tensor.None, 1, 32, false, true, false, quantizeAVX512F64S8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, tensor.None, 1, 32, false, true, false, quantizeAVX512F64U8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S16, tensor.None, 1, 32, false, true, false, quantizeAVX512F64S16},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U16, tensor.None, 1, 32, false, true, false, quantizeAVX512F64U16},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.I32, tensor.None, 1, 32, false, true, false, quantizeAVX512F64I32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, false, quantizeAVX512F16S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, false, quantizeAVX512F16U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, false, quantizeAVX512F16S16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, false, quantizeAVX512F16U16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 1, 64, true, true, false, quantizeAVX512F16I32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16S16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16U16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16I32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 1, 64, true, true, false, quantizeAVX512F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, 32, false, true, false, quantizeAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, 64, true, true, false, quantizeAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 64, true, true, false, quantizeAVX512BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F32F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F32F8E5M2},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F64F8E4M3},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F64F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512F16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512F16F8E5M2},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, false, false, false, quantizeAVX512BF16F8E4M3},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, false, false, false, quantizeAVX512BF16F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 16, 64, true, false, false, quantizeAVX2F32S8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 16, 64, true, false, false, quantizeAVX2F32U8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 16, 64, true, false, false, quantizeAVX2F32S16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 16, 64, true, false, false, quantizeAVX2F32U16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 16, 64, true, false, false, quantizeAVX2F32I32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 16, 64, true, false, false, quantizeAVX2F16S8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 16, 64, true, false, false, quantizeAVX2F16U8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 16, 64, true, false, false, quantizeAVX2F16S16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 16, 64, true, false, false, quantizeAVX2F16U16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 16, 64, true, false, false, quantizeAVX2F16I32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16S8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16U8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16S16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16U16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16I32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 16, 64, true, false, false, quantizeAVX2F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, 8, false, false, false, quantizeAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, 64, true, false, false, quantizeAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 16, 64, true, false, false, quantizeAVX2BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2F32F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2F32F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2F16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2F16F8E5M2},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, 0, false, false, false, quantizeAVX2BF16F8E4M3},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, 0, false, false, false, quantizeAVX2BF16F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S16, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I16},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U16, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I16},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.I32, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512H16I32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 1, 64, true, true, false, quantizeAVX512H16I32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeAVX512F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeAVX512F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeAVX512F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeAVX512F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2BF16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2BF16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2H16I32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 16, 64, true, false, false, quantizeAVX2H16I32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, quantizeAVX2F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 16, 0, false, false, false, quantizeAVX2H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 16, 0, false, false, false, quantizeAVX2H16F8},
 }
 
-// quantizeAVX512F32S8 is, for i from 0 to n-1:
+// quantizeAVX512F32I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32S8(n int, f *frame)
+func quantizeAVX512F32I8(n int, f *frame)
 
-// quantizeAVX512F32U8 is, for i from 0 to n-1:
+// quantizeAVX512F64I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32U8(n int, f *frame)
+func quantizeAVX512F64I8(n int, f *frame)
 
-// quantizeAVX512F32S16 is, for i from 0 to n-1:
+// quantizeAVX512F16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32S16(n int, f *frame)
+func quantizeAVX512F16I8(n int, f *frame)
 
-// quantizeAVX512F32U16 is, for i from 0 to n-1:
+// quantizeAVX512BF16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32U16(n int, f *frame)
+func quantizeAVX512BF16I8(n int, f *frame)
+
+// quantizeAVX512F32I16 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F32I16(n int, f *frame)
 
 // quantizeAVX512F32I32 is, for i from 0 to n-1:
 //
@@ -99,33 +106,12 @@ func quantizeAVX512F32U16(n int, f *frame)
 //go:noescape
 func quantizeAVX512F32I32(n int, f *frame)
 
-// quantizeAVX512F64S8 is, for i from 0 to n-1:
+// quantizeAVX512F64I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F64S8(n int, f *frame)
-
-// quantizeAVX512F64U8 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512F64U8(n int, f *frame)
-
-// quantizeAVX512F64S16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512F64S16(n int, f *frame)
-
-// quantizeAVX512F64U16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512F64U16(n int, f *frame)
+func quantizeAVX512F64I16(n int, f *frame)
 
 // quantizeAVX512F64I32 is, for i from 0 to n-1:
 //
@@ -134,75 +120,19 @@ func quantizeAVX512F64U16(n int, f *frame)
 //go:noescape
 func quantizeAVX512F64I32(n int, f *frame)
 
-// quantizeAVX512F16S8 is, for i from 0 to n-1:
+// quantizeAVX512H16I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F16S8(n int, f *frame)
+func quantizeAVX512H16I16(n int, f *frame)
 
-// quantizeAVX512F16U8 is, for i from 0 to n-1:
+// quantizeAVX512H16I32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F16U8(n int, f *frame)
-
-// quantizeAVX512F16S16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512F16S16(n int, f *frame)
-
-// quantizeAVX512F16U16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512F16U16(n int, f *frame)
-
-// quantizeAVX512F16I32 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512F16I32(n int, f *frame)
-
-// quantizeAVX512BF16S8 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512BF16S8(n int, f *frame)
-
-// quantizeAVX512BF16U8 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512BF16U8(n int, f *frame)
-
-// quantizeAVX512BF16S16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512BF16S16(n int, f *frame)
-
-// quantizeAVX512BF16U16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512BF16U16(n int, f *frame)
-
-// quantizeAVX512BF16I32 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512BF16I32(n int, f *frame)
+func quantizeAVX512H16I32(n int, f *frame)
 
 // quantizeAVX512F32F32 is, for i from 0 to n-1:
 //
@@ -232,89 +162,54 @@ func quantizeAVX512F16F16(n int, f *frame)
 //go:noescape
 func quantizeAVX512BF16BF16(n int, f *frame)
 
-// quantizeAVX512F32F8E4M3 is, for i from 0 to n-1:
+// quantizeAVX512F32F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F32F8E4M3(n int, f *frame)
+func quantizeAVX512F32F8(n int, f *frame)
 
-// quantizeAVX512F32F8E5M2 is, for i from 0 to n-1:
+// quantizeAVX512F64F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F32F8E5M2(n int, f *frame)
+func quantizeAVX512F64F8(n int, f *frame)
 
-// quantizeAVX512F64F8E4M3 is, for i from 0 to n-1:
+// quantizeAVX512H16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F64F8E4M3(n int, f *frame)
+func quantizeAVX512H16F8(n int, f *frame)
 
-// quantizeAVX512F64F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512F64F8E5M2(n int, f *frame)
-
-// quantizeAVX512F16F8E4M3 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512F16F8E4M3(n int, f *frame)
-
-// quantizeAVX512F16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512F16F8E5M2(n int, f *frame)
-
-// quantizeAVX512BF16F8E4M3 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512BF16F8E4M3(n int, f *frame)
-
-// quantizeAVX512BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX512BF16F8E5M2(n int, f *frame)
-
-// quantizeAVX2F32S8 is, for i from 0 to n-1:
+// quantizeAVX2F32I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32S8(n int, f *frame)
+func quantizeAVX2F32I8(n int, f *frame)
 
-// quantizeAVX2F32U8 is, for i from 0 to n-1:
+// quantizeAVX2F16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32U8(n int, f *frame)
+func quantizeAVX2F16I8(n int, f *frame)
 
-// quantizeAVX2F32S16 is, for i from 0 to n-1:
+// quantizeAVX2BF16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32S16(n int, f *frame)
+func quantizeAVX2BF16I8(n int, f *frame)
 
-// quantizeAVX2F32U16 is, for i from 0 to n-1:
+// quantizeAVX2F32I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32U16(n int, f *frame)
+func quantizeAVX2F32I16(n int, f *frame)
 
 // quantizeAVX2F32I32 is, for i from 0 to n-1:
 //
@@ -323,75 +218,19 @@ func quantizeAVX2F32U16(n int, f *frame)
 //go:noescape
 func quantizeAVX2F32I32(n int, f *frame)
 
-// quantizeAVX2F16S8 is, for i from 0 to n-1:
+// quantizeAVX2H16I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F16S8(n int, f *frame)
+func quantizeAVX2H16I16(n int, f *frame)
 
-// quantizeAVX2F16U8 is, for i from 0 to n-1:
+// quantizeAVX2H16I32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F16U8(n int, f *frame)
-
-// quantizeAVX2F16S16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2F16S16(n int, f *frame)
-
-// quantizeAVX2F16U16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2F16U16(n int, f *frame)
-
-// quantizeAVX2F16I32 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2F16I32(n int, f *frame)
-
-// quantizeAVX2BF16S8 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2BF16S8(n int, f *frame)
-
-// quantizeAVX2BF16U8 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2BF16U8(n int, f *frame)
-
-// quantizeAVX2BF16S16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2BF16S16(n int, f *frame)
-
-// quantizeAVX2BF16U16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2BF16U16(n int, f *frame)
-
-// quantizeAVX2BF16I32 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2BF16I32(n int, f *frame)
+func quantizeAVX2H16I32(n int, f *frame)
 
 // quantizeAVX2F32F32 is, for i from 0 to n-1:
 //
@@ -421,44 +260,16 @@ func quantizeAVX2F16F16(n int, f *frame)
 //go:noescape
 func quantizeAVX2BF16BF16(n int, f *frame)
 
-// quantizeAVX2F32F8E4M3 is, for i from 0 to n-1:
+// quantizeAVX2F32F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX2F32F8E4M3(n int, f *frame)
+func quantizeAVX2F32F8(n int, f *frame)
 
-// quantizeAVX2F32F8E5M2 is, for i from 0 to n-1:
+// quantizeAVX2H16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX2F32F8E5M2(n int, f *frame)
-
-// quantizeAVX2F16F8E4M3 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX2F16F8E4M3(n int, f *frame)
-
-// quantizeAVX2F16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX2F16F8E5M2(n int, f *frame)
-
-// quantizeAVX2BF16F8E4M3 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX2BF16F8E4M3(n int, f *frame)
-
-// quantizeAVX2BF16F8E5M2 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
-//
-//go:noescape
-func quantizeAVX2BF16F8E5M2(n int, f *frame)
+func quantizeAVX2H16F8(n int, f *frame)

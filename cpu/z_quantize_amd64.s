@@ -4,326 +4,274 @@
 
 #include "textflag.h"
 
-// func quantizeAVX512F32S8(n int, f *frame)
+// func quantizeAVX512F32I8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
+	VMOVDQU64    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
+	VBROADCASTSS 56(CX), Z2
+	VBROADCASTSS 64(CX), Z3
 
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand10:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z4
+	VBROADCASTSS 2048(R11), Z4
+	VBROADCASTSS 2560(R11), Z5
+	VBROADCASTSS 3072(R11), Z6
+	VBROADCASTSS 3584(R11), Z7
+	VPBROADCASTD 4096(R11), Z8
+	MOVQ         104(CX), R9
+
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near11:
+	VMOVUPS     (DX), Z9
+	VMOVUPS     64(DX), Z10
+	VMOVUPS     128(DX), Z11
+	VMOVUPS     192(DX), Z12
+	VMINPS      Z9, Z5, Z9
+	VMAXPS      Z9, Z4, Z9
+	VMULPS      Z7, Z9, Z13
+	VFMADD231PS Z6, Z9, Z13
+	VMINPS      Z10, Z5, Z10
+	VMAXPS      Z10, Z4, Z10
+	VMULPS      Z7, Z10, Z9
+	VFMADD231PS Z6, Z10, Z9
+	VMINPS      Z11, Z5, Z11
+	VMAXPS      Z11, Z4, Z11
+	VMULPS      Z7, Z11, Z10
+	VFMADD231PS Z6, Z11, Z10
+	VMINPS      Z12, Z5, Z12
+	VMAXPS      Z12, Z4, Z12
+	VMULPS      Z7, Z12, Z11
+	VFMADD231PS Z6, Z12, Z11
+	VCVTPS2DQ   Z13, Z12
+	VCVTPS2DQ   Z9, Z9
+	VCVTPS2DQ   Z10, Z10
+	VCVTPS2DQ   Z11, Z11
+	VPACKSSDW   Z9, Z12, Z9
+	VPACKSSDW   Z11, Z10, Z10
+	VPANDD      Z0, Z9, Z9
+	VPANDD      Z0, Z10, Z10
+	VPACKUSWB   Z10, Z9, Z9
+	VPERMD      Z9, Z1, Z9
+	VPADDB      Z8, Z9, Z9
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU64   Z9, (BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Z9, (BX)
+
+stored13:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn14:
+	CMPQ AX, 104(CX)
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand17:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
+	MOVQ         104(CX), R9
+
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near18:
+	VMOVUPS (DX), Z6
+	VMOVUPS 64(DX), Z7
+	VMOVUPS 128(DX), Z8
+	VMOVUPS 192(DX), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal19
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
+	JMP     divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided20:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z3, Z6, Z6
+	VMINPS        Z3, Z7, Z7
+	VMINPS        Z3, Z8, Z8
+	VMINPS        Z3, Z9, Z9
+	VMAXPS        Z2, Z6, Z6
+	VMAXPS        Z2, Z7, Z7
+	VMAXPS        Z2, Z8, Z8
+	VMAXPS        Z2, Z9, Z9
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VPACKSSDW     Z7, Z6, Z6
+	VPACKSSDW     Z9, Z8, Z7
+	VPANDD        Z0, Z6, Z6
+	VPANDD        Z0, Z7, Z7
+	VPACKUSWB     Z7, Z6, Z6
+	VPERMD        Z6, Z1, Z6
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z6, (BX)
+	JMP           stored22
+
+around21:
+	VMOVNTDQ Z6, (BX)
+
+stored22:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block15
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn14
+
+turns16:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some23:
+	TESTQ      AX, AX
+	JLE        done24
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near25:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VMOVUPS.Z    (DX), K1, Z7
+strand26:
+	VBROADCASTSS (R10), Z4
+	VBROADCASTSS 1024(R10), Z5
+	VMOVUPS.Z    (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided10
+	JNE          reciprocal27
+	VDIVPS       Z4, Z6, Z4
+	JMP          divided28
 
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z4, Z7, Z7
+	VMULPS  Z7, Z6, Z4
 
-divided10:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVSDB      Z5, K1, (BX)
+divided28:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z5, Z4, Z4
+	VMINPS        Z3, Z4, Z4
+	VMAXPS        Z2, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VPMOVDB       Z4, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z5
-	VBROADCASTSS 2048(R10), Z5
-	VBROADCASTSS 2560(R10), Z6
-	VBROADCASTSS 3072(R10), Z7
-	VBROADCASTSS 3584(R10), Z8
-	VPBROADCASTD 4096(R10), Z9
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near16:
-	VMOVUPS     (DX), Z10
-	VMOVUPS     64(DX), Z11
-	VMOVUPS     128(DX), Z12
-	VMOVUPS     192(DX), Z13
-	VMINPS      Z10, Z6, Z10
-	VMAXPS      Z10, Z5, Z10
-	VMULPS      Z8, Z10, Z14
-	VFMADD231PS Z7, Z10, Z14
-	VMINPS      Z11, Z6, Z11
-	VMAXPS      Z11, Z5, Z11
-	VMULPS      Z8, Z11, Z10
-	VFMADD231PS Z7, Z11, Z10
-	VMINPS      Z12, Z6, Z12
-	VMAXPS      Z12, Z5, Z12
-	VMULPS      Z8, Z12, Z11
-	VFMADD231PS Z7, Z12, Z11
-	VMINPS      Z13, Z6, Z13
-	VMAXPS      Z13, Z5, Z13
-	VMULPS      Z8, Z13, Z12
-	VFMADD231PS Z7, Z13, Z12
-	VCVTPS2DQ   Z14, Z13
-	VCVTPS2DQ   Z10, Z10
-	VCVTPS2DQ   Z11, Z11
-	VCVTPS2DQ   Z12, Z12
-	VMOVDQA64   Z13, Z13
-	VPERMT2W    Z10, Z0, Z13
-	VMOVDQA64   Z11, Z10
-	VPERMT2W    Z12, Z0, Z10
-	VPADDW      Z9, Z13, Z13
-	VPADDW      Z9, Z10, Z10
-	VPACKSSWB   Z10, Z13, Z10
-	VPERMQ      Z10, Z1, Z10
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Z10, (BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Z10, (BX)
-
-stored18:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near23:
-	VMOVUPS (DX), Z7
-	VMOVUPS 64(DX), Z8
-	VMOVUPS 128(DX), Z9
-	VMOVUPS 192(DX), Z10
-	CMPB    75(CX), $0x00
-	JNE     reciprocal24
-	VDIVPS  Z5, Z7, Z7
-	VDIVPS  Z5, Z8, Z8
-	VDIVPS  Z5, Z9, Z9
-	VDIVPS  Z5, Z10, Z10
-	JMP     divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided25:
-	VCMPPS        $0x07, Z7, Z7, K1
-	VCMPPS        $0x07, Z8, Z8, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z7, K1, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z6, Z7, Z7
-	VADDPS        Z6, Z8, Z8
-	VADDPS        Z6, Z9, Z9
-	VADDPS        Z6, Z10, Z10
-	VMINPS        Z4, Z7, Z7
-	VMINPS        Z4, Z8, Z8
-	VMINPS        Z4, Z9, Z9
-	VMINPS        Z4, Z10, Z10
-	VMAXPS        Z3, Z7, Z7
-	VMAXPS        Z3, Z8, Z8
-	VMAXPS        Z3, Z9, Z9
-	VMAXPS        Z3, Z10, Z10
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z8, Z7, Z7
-	VPACKSSDW     Z10, Z9, Z8
-	VPACKSSWB     Z8, Z7, Z7
-	VPERMD        Z7, Z2, Z7
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z7, (BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z7, (BX)
-
-stored27:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VMOVUPS.Z    (DX), K1, Z7
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
-
-divided33:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVSDB      Z5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -331,9 +279,18 @@ divided33:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -349,269 +306,272 @@ steps3:
 	RET
 
 one1:
+	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
+	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS (DI), Z8
 	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS 56(CX), Z11
-	VBROADCASTSS 64(CX), Z12
+	VBROADCASTSS 56(CX), Z10
+	VBROADCASTSS 64(CX), Z11
 
 row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z12, Z7, Z13
-	VMINPS       Z12, Z8, Z14
-	VMINPS       Z12, Z9, Z15
-	VMINPS       Z12, Z10, Z16
-	VMAXPS       Z11, Z13, Z13
-	VMAXPS       Z11, Z14, Z14
-	VMAXPS       Z11, Z15, Z14
-	VMAXPS       Z11, Z16, Z14
-	VMOVD        X13, R8
+	JHI          divide31
+	VMINPS       Z11, Z6, Z12
+	VMINPS       Z11, Z7, Z13
+	VMINPS       Z11, Z8, Z14
+	VMINPS       Z11, Z9, Z15
+	VMAXPS       Z10, Z12, Z12
+	VMAXPS       Z10, Z13, Z13
+	VMAXPS       Z10, Z14, Z13
+	VMAXPS       Z10, Z15, Z13
+	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z15
-	VFNMADD231PS Z3, Z15, Z16
-	VDIVPS       Z3, Z16, Z16
-	VSUBPS       Z7, Z11, Z13
-	VMULPS       Z3, Z13, Z13
-	VSUBPS       Z7, Z12, Z14
-	VMULPS       Z3, Z14, Z14
-	VCVTPS2DQ    Z7, Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPSRLD       $0x10, Z17, Z18
-	VPORD        Z18, Z17, Z17
+	JNE          divide31
+	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z14
+	VFNMADD231PS Z2, Z14, Z15
+	VDIVPS       Z2, Z15, Z15
+	VSUBPS       Z6, Z10, Z12
+	VMULPS       Z2, Z12, Z12
+	VSUBPS       Z6, Z11, Z13
+	VMULPS       Z2, Z13, Z13
+	VCVTPS2DQ    Z6, Z16
+	VPSLLD       $0x18, Z16, Z16
+	VPSRLD       $0x08, Z16, Z17
+	VPORD        Z17, Z16, Z16
+	VPSRLD       $0x10, Z16, Z17
+	VPORD        Z17, Z16, Z16
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
-	VMOVUPS     (DX), Z18
-	VMOVUPS     64(DX), Z19
-	VMOVUPS     128(DX), Z20
-	VMOVUPS     192(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
+near34:
+	VMOVUPS     (DX), Z17
+	VMOVUPS     64(DX), Z18
+	VMOVUPS     128(DX), Z19
+	VMOVUPS     192(DX), Z20
+	VMINPS      Z17, Z13, Z17
+	VMAXPS      Z17, Z12, Z17
+	VMULPS      Z15, Z17, Z21
+	VFMADD231PS Z14, Z17, Z21
+	VMINPS      Z18, Z13, Z18
+	VMAXPS      Z18, Z12, Z18
+	VMULPS      Z15, Z18, Z17
+	VFMADD231PS Z14, Z18, Z17
+	VMINPS      Z19, Z13, Z19
+	VMAXPS      Z19, Z12, Z19
+	VMULPS      Z15, Z19, Z18
+	VFMADD231PS Z14, Z19, Z18
+	VMINPS      Z20, Z13, Z20
+	VMAXPS      Z20, Z12, Z20
+	VMULPS      Z15, Z20, Z19
+	VFMADD231PS Z14, Z20, Z19
+	VCVTPS2DQ   Z21, Z20
+	VCVTPS2DQ   Z17, Z17
 	VCVTPS2DQ   Z18, Z18
 	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKSSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
+	VPACKSSDW   Z17, Z20, Z17
+	VPACKSSDW   Z19, Z18, Z18
+	VPANDD      Z0, Z17, Z17
+	VPANDD      Z0, Z18, Z18
+	VPACKUSWB   Z18, Z17, Z17
+	VPERMD      Z17, Z1, Z17
+	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z18, (BX)
-	JMP         stored40
+	JNE         around35
+	VMOVDQU64   Z17, (BX)
+	JMP         stored36
 
-around39:
-	VMOVNTDQ Z18, (BX)
+around35:
+	VMOVNTDQ Z17, (BX)
 
-stored40:
+stored36:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z3
-	VMOVUPS 64(SI), Z4
-	VMOVUPS 128(SI), Z5
-	VMOVUPS 192(SI), Z6
+	JEQ     loaded40
+	VMOVUPS (SI), Z2
+	VMOVUPS 64(SI), Z3
+	VMOVUPS 128(SI), Z4
+	VMOVUPS 192(SI), Z5
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z7
-	VMOVUPS 64(DI), Z8
-	VMOVUPS 128(DI), Z9
-	VMOVUPS 192(DI), Z10
+	JEQ     loaded41
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	VMOVUPS 128(DI), Z8
+	VMOVUPS 192(DI), Z9
 
-loaded45:
-	VMOVUPS (DX), Z13
-	VMOVUPS 64(DX), Z14
-	VMOVUPS 128(DX), Z15
-	VMOVUPS 192(DX), Z16
+loaded41:
+	VMOVUPS (DX), Z12
+	VMOVUPS 64(DX), Z13
+	VMOVUPS 128(DX), Z14
+	VMOVUPS 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal42
+	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
-	VDIVPS  Z6, Z16, Z16
-	JMP     divided47
+	JMP     divided43
 
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z3, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z4, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z6, Z17, Z17
-	VMULPS  Z17, Z16, Z16
+reciprocal42:
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z2, Z16, Z16
+	VMULPS  Z16, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z3, Z16, Z16
+	VMULPS  Z16, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z4, Z16, Z16
+	VMULPS  Z16, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z5, Z16, Z16
+	VMULPS  Z16, Z15, Z15
 
-divided47:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+divided43:
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z13, Z13, K2
+	VCMPPS        $0x07, Z14, Z14, K3
+	VCMPPS        $0x07, Z15, Z15, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
+	VADDPS        Z6, Z12, Z12
 	VADDPS        Z7, Z13, Z13
 	VADDPS        Z8, Z14, Z14
 	VADDPS        Z9, Z15, Z15
-	VADDPS        Z10, Z16, Z16
-	VMINPS        Z12, Z13, Z13
-	VMINPS        Z12, Z14, Z14
-	VMINPS        Z12, Z15, Z15
-	VMINPS        Z12, Z16, Z16
-	VMAXPS        Z11, Z13, Z13
-	VMAXPS        Z11, Z14, Z14
-	VMAXPS        Z11, Z15, Z15
-	VMAXPS        Z11, Z16, Z16
+	VMINPS        Z11, Z12, Z12
+	VMINPS        Z11, Z13, Z13
+	VMINPS        Z11, Z14, Z14
+	VMINPS        Z11, Z15, Z15
+	VMAXPS        Z10, Z12, Z12
+	VMAXPS        Z10, Z13, Z13
+	VMAXPS        Z10, Z14, Z14
+	VMAXPS        Z10, Z15, Z15
+	VCVTPS2DQ     Z12, Z12
 	VCVTPS2DQ     Z13, Z13
 	VCVTPS2DQ     Z14, Z14
 	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPACKSSWB     Z14, Z13, Z13
-	VPERMD        Z13, Z2, Z13
+	VPACKSSDW     Z13, Z12, Z12
+	VPACKSSDW     Z15, Z14, Z13
+	VPANDD        Z0, Z12, Z12
+	VPANDD        Z0, Z13, Z13
+	VPACKUSWB     Z13, Z12, Z12
+	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z13, (BX)
-	JMP           stored49
+	JNE           around44
+	VMOVDQU64     Z12, (BX)
+	JMP           stored45
 
-around48:
-	VMOVNTDQ Z13, (BX)
+around44:
+	VMOVNTDQ Z12, (BX)
 
-stored49:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z3
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z2
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z7
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z6
 
-loaded53:
-	VMOVUPS.Z (DX), K1, Z13
+loaded49:
+	VMOVUPS.Z (DX), K1, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal54
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided55
+	JNE       reciprocal50
+	VDIVPS    Z2, Z12, Z12
+	JMP       divided51
 
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
+reciprocal50:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z2, Z13, Z13
+	VMULPS  Z13, Z12, Z12
 
-divided55:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z12, Z13, Z13
-	VMAXPS        Z11, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVSDB      Z13, K1, (BX)
+divided51:
+	VCMPPS        $0x07, Z12, Z12, K2
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VADDPS        Z6, Z12, Z12
+	VMINPS        Z11, Z12, Z12
+	VMAXPS        Z10, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPMOVDB       Z12, K1, (BX)
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -627,49 +587,23 @@ last:
 	VZEROUPPER
 	RET
 
-DATA even16<>+0(SB)/2, $0x0000
-DATA even16<>+2(SB)/2, $0x0002
-DATA even16<>+4(SB)/2, $0x0004
-DATA even16<>+6(SB)/2, $0x0006
-DATA even16<>+8(SB)/2, $0x0008
-DATA even16<>+10(SB)/2, $0x000a
-DATA even16<>+12(SB)/2, $0x000c
-DATA even16<>+14(SB)/2, $0x000e
-DATA even16<>+16(SB)/2, $0x0010
-DATA even16<>+18(SB)/2, $0x0012
-DATA even16<>+20(SB)/2, $0x0014
-DATA even16<>+22(SB)/2, $0x0016
-DATA even16<>+24(SB)/2, $0x0018
-DATA even16<>+26(SB)/2, $0x001a
-DATA even16<>+28(SB)/2, $0x001c
-DATA even16<>+30(SB)/2, $0x001e
-DATA even16<>+32(SB)/2, $0x0020
-DATA even16<>+34(SB)/2, $0x0022
-DATA even16<>+36(SB)/2, $0x0024
-DATA even16<>+38(SB)/2, $0x0026
-DATA even16<>+40(SB)/2, $0x0028
-DATA even16<>+42(SB)/2, $0x002a
-DATA even16<>+44(SB)/2, $0x002c
-DATA even16<>+46(SB)/2, $0x002e
-DATA even16<>+48(SB)/2, $0x0030
-DATA even16<>+50(SB)/2, $0x0032
-DATA even16<>+52(SB)/2, $0x0034
-DATA even16<>+54(SB)/2, $0x0036
-DATA even16<>+56(SB)/2, $0x0038
-DATA even16<>+58(SB)/2, $0x003a
-DATA even16<>+60(SB)/2, $0x003c
-DATA even16<>+62(SB)/2, $0x003e
-GLOBL even16<>(SB), RODATA|NOPTR, $64
-
-DATA quarters64<>+0(SB)/8, $0x0000000000000000
-DATA quarters64<>+8(SB)/8, $0x0000000000000002
-DATA quarters64<>+16(SB)/8, $0x0000000000000004
-DATA quarters64<>+24(SB)/8, $0x0000000000000006
-DATA quarters64<>+32(SB)/8, $0x0000000000000001
-DATA quarters64<>+40(SB)/8, $0x0000000000000003
-DATA quarters64<>+48(SB)/8, $0x0000000000000005
-DATA quarters64<>+56(SB)/8, $0x0000000000000007
-GLOBL quarters64<>(SB), RODATA|NOPTR, $64
+DATA all32_ff00ff<>+0(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+4(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+8(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+12(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+16(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+20(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+24(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+28(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+32(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+36(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+40(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+44(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+48(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+52(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+56(SB)/4, $0x00ff00ff
+DATA all32_ff00ff<>+60(SB)/4, $0x00ff00ff
+GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $64
 
 DATA transposed32<>+0(SB)/4, $0x00000000
 DATA transposed32<>+4(SB)/4, $0x00000004
@@ -707,2647 +641,9 @@ DATA all32_3f800000<>+56(SB)/4, $0x3f800000
 DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX512F32U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VMOVUPS.Z    (DX), K1, Z7
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
-
-divided10:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVUSDB     Z5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z5
-	VBROADCASTSS 2048(R10), Z5
-	VBROADCASTSS 2560(R10), Z6
-	VBROADCASTSS 3072(R10), Z7
-	VBROADCASTSS 3584(R10), Z8
-	VPBROADCASTD 4096(R10), Z9
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near16:
-	VMOVUPS     (DX), Z10
-	VMOVUPS     64(DX), Z11
-	VMOVUPS     128(DX), Z12
-	VMOVUPS     192(DX), Z13
-	VMINPS      Z10, Z6, Z10
-	VMAXPS      Z10, Z5, Z10
-	VMULPS      Z8, Z10, Z14
-	VFMADD231PS Z7, Z10, Z14
-	VMINPS      Z11, Z6, Z11
-	VMAXPS      Z11, Z5, Z11
-	VMULPS      Z8, Z11, Z10
-	VFMADD231PS Z7, Z11, Z10
-	VMINPS      Z12, Z6, Z12
-	VMAXPS      Z12, Z5, Z12
-	VMULPS      Z8, Z12, Z11
-	VFMADD231PS Z7, Z12, Z11
-	VMINPS      Z13, Z6, Z13
-	VMAXPS      Z13, Z5, Z13
-	VMULPS      Z8, Z13, Z12
-	VFMADD231PS Z7, Z13, Z12
-	VCVTPS2DQ   Z14, Z13
-	VCVTPS2DQ   Z10, Z10
-	VCVTPS2DQ   Z11, Z11
-	VCVTPS2DQ   Z12, Z12
-	VMOVDQA64   Z13, Z13
-	VPERMT2W    Z10, Z0, Z13
-	VMOVDQA64   Z11, Z10
-	VPERMT2W    Z12, Z0, Z10
-	VPADDW      Z9, Z13, Z13
-	VPADDW      Z9, Z10, Z10
-	VPACKUSWB   Z10, Z13, Z10
-	VPERMQ      Z10, Z1, Z10
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Z10, (BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Z10, (BX)
-
-stored18:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near23:
-	VMOVUPS (DX), Z7
-	VMOVUPS 64(DX), Z8
-	VMOVUPS 128(DX), Z9
-	VMOVUPS 192(DX), Z10
-	CMPB    75(CX), $0x00
-	JNE     reciprocal24
-	VDIVPS  Z5, Z7, Z7
-	VDIVPS  Z5, Z8, Z8
-	VDIVPS  Z5, Z9, Z9
-	VDIVPS  Z5, Z10, Z10
-	JMP     divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided25:
-	VCMPPS        $0x07, Z7, Z7, K1
-	VCMPPS        $0x07, Z8, Z8, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z7, K1, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z6, Z7, Z7
-	VADDPS        Z6, Z8, Z8
-	VADDPS        Z6, Z9, Z9
-	VADDPS        Z6, Z10, Z10
-	VMINPS        Z4, Z7, Z7
-	VMINPS        Z4, Z8, Z8
-	VMINPS        Z4, Z9, Z9
-	VMINPS        Z4, Z10, Z10
-	VMAXPS        Z3, Z7, Z7
-	VMAXPS        Z3, Z8, Z8
-	VMAXPS        Z3, Z9, Z9
-	VMAXPS        Z3, Z10, Z10
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z8, Z7, Z7
-	VPACKSSDW     Z10, Z9, Z8
-	VPACKUSWB     Z8, Z7, Z7
-	VPERMD        Z7, Z2, Z7
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z7, (BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z7, (BX)
-
-stored27:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VMOVUPS.Z    (DX), K1, Z7
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
-
-divided33:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVUSDB     Z5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS 56(CX), Z11
-	VBROADCASTSS 64(CX), Z12
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z12, Z7, Z13
-	VMINPS       Z12, Z8, Z14
-	VMINPS       Z12, Z9, Z15
-	VMINPS       Z12, Z10, Z16
-	VMAXPS       Z11, Z13, Z13
-	VMAXPS       Z11, Z14, Z14
-	VMAXPS       Z11, Z15, Z14
-	VMAXPS       Z11, Z16, Z14
-	VMOVD        X13, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z15
-	VFNMADD231PS Z3, Z15, Z16
-	VDIVPS       Z3, Z16, Z16
-	VSUBPS       Z7, Z11, Z13
-	VMULPS       Z3, Z13, Z13
-	VSUBPS       Z7, Z12, Z14
-	VMULPS       Z3, Z14, Z14
-	VCVTPS2DQ    Z7, Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPSRLD       $0x10, Z17, Z18
-	VPORD        Z18, Z17, Z17
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near38:
-	VMOVUPS     (DX), Z18
-	VMOVUPS     64(DX), Z19
-	VMOVUPS     128(DX), Z20
-	VMOVUPS     192(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKUSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
-	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z18, (BX)
-	JMP         stored40
-
-around39:
-	VMOVNTDQ Z18, (BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z3
-	VMOVUPS 64(SI), Z4
-	VMOVUPS 128(SI), Z5
-	VMOVUPS 192(SI), Z6
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z7
-	VMOVUPS 64(DI), Z8
-	VMOVUPS 128(DI), Z9
-	VMOVUPS 192(DI), Z10
-
-loaded45:
-	VMOVUPS (DX), Z13
-	VMOVUPS 64(DX), Z14
-	VMOVUPS 128(DX), Z15
-	VMOVUPS 192(DX), Z16
-	CMPB    75(CX), $0x00
-	JNE     reciprocal46
-	VDIVPS  Z3, Z13, Z13
-	VDIVPS  Z4, Z14, Z14
-	VDIVPS  Z5, Z15, Z15
-	VDIVPS  Z6, Z16, Z16
-	JMP     divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z3, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z4, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z6, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided47:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VADDPS        Z9, Z15, Z15
-	VADDPS        Z10, Z16, Z16
-	VMINPS        Z12, Z13, Z13
-	VMINPS        Z12, Z14, Z14
-	VMINPS        Z12, Z15, Z15
-	VMINPS        Z12, Z16, Z16
-	VMAXPS        Z11, Z13, Z13
-	VMAXPS        Z11, Z14, Z14
-	VMAXPS        Z11, Z15, Z15
-	VMAXPS        Z11, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPACKUSWB     Z14, Z13, Z13
-	VPERMD        Z13, Z2, Z13
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z13, (BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z13, (BX)
-
-stored49:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z3
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z7
-
-loaded53:
-	VMOVUPS.Z (DX), K1, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal54
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided55:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z12, Z13, Z13
-	VMAXPS        Z11, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVUSDB     Z13, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F32S16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VMOVUPS.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVSDW      Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near16:
-	VMOVUPS       (DX), Z7
-	VMOVUPS       64(DX), Z9
-	VMOVUPS       128(DX), Z10
-	VMOVUPS       192(DX), Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
-	VMINPS        Z9, Z4, Z9
-	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
-	VMINPS        Z10, Z4, Z10
-	VMAXPS        Z10, Z3, Z10
-	VMULPS        Z6, Z10, Z9
-	VFMADD231PS   Z5, Z10, Z9
-	VMINPS        Z11, Z4, Z11
-	VMAXPS        Z11, Z3, Z11
-	VMULPS        Z6, Z11, Z10
-	VFMADD231PS   Z5, Z11, Z10
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z7, Z11, Z7
-	VPERMQ        Z7, Z0, Z7
-	VPACKSSDW     Z10, Z9, Z9
-	VPERMQ        Z9, Z0, Z9
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z7, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z9, 64(BX)
-
-stored18:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near23:
-	VMOVUPS (DX), Z5
-	VMOVUPS 64(DX), Z6
-	VMOVUPS 128(DX), Z7
-	VMOVUPS 192(DX), Z8
-	CMPB    75(CX), $0x00
-	JNE     reciprocal24
-	VDIVPS  Z3, Z5, Z5
-	VDIVPS  Z3, Z6, Z6
-	VDIVPS  Z3, Z7, Z7
-	VDIVPS  Z3, Z8, Z8
-	JMP     divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided25:
-	VCMPPS        $0x07, Z5, Z5, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z7, Z7, K3
-	VCMPPS        $0x07, Z8, Z8, K4
-	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VADDPS        Z4, Z8, Z8
-	VMINPS        Z2, Z5, Z5
-	VMINPS        Z2, Z6, Z6
-	VMINPS        Z2, Z7, Z7
-	VMINPS        Z2, Z8, Z8
-	VMAXPS        Z1, Z5, Z5
-	VMAXPS        Z1, Z6, Z6
-	VMAXPS        Z1, Z7, Z7
-	VMAXPS        Z1, Z8, Z8
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VPACKSSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	VPACKSSDW     Z8, Z7, Z6
-	VPERMQ        Z6, Z0, Z6
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z5, (BX)
-	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
-
-stored27:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
-	VMOVUPS.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided33:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVSDW      Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS 56(CX), Z9
-	VBROADCASTSS 64(CX), Z10
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z10, Z5, Z11
-	VMINPS       Z10, Z6, Z12
-	VMINPS       Z10, Z7, Z13
-	VMINPS       Z10, Z8, Z14
-	VMAXPS       Z9, Z11, Z11
-	VMAXPS       Z9, Z12, Z12
-	VMAXPS       Z9, Z13, Z12
-	VMAXPS       Z9, Z14, Z12
-	VMOVD        X11, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z1, Z14, Z13
-	VFNMADD231PS Z1, Z13, Z14
-	VDIVPS       Z1, Z14, Z14
-	VSUBPS       Z5, Z9, Z11
-	VMULPS       Z1, Z11, Z11
-	VSUBPS       Z5, Z10, Z12
-	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x10, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near38:
-	VMOVUPS       (DX), Z15
-	VMOVUPS       64(DX), Z16
-	VMOVUPS       128(DX), Z17
-	VMOVUPS       192(DX), Z18
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z19
-	VFMADD231PS   Z13, Z15, Z19
-	VMINPS        Z16, Z12, Z16
-	VMAXPS        Z16, Z11, Z16
-	VMULPS        Z14, Z16, Z15
-	VFMADD231PS   Z13, Z16, Z15
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z16
-	VFMADD231PS   Z13, Z17, Z16
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VCMPPS        $0x07, Z19, Z19, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z16, Z16, K3
-	VCMPPS        $0x07, Z17, Z17, K4
-	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
-	VADDPS        Z5, Z18, Z18
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VADDPS        Z8, Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VPACKSSDW     Z15, Z18, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKSSDW     Z17, Z16, Z16
-	VPERMQ        Z16, Z0, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z16, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z16, 64(BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded45:
-	VMOVUPS (DX), Z11
-	VMOVUPS 64(DX), Z12
-	VMOVUPS 128(DX), Z13
-	VMOVUPS 192(DX), Z14
-	CMPB    75(CX), $0x00
-	JNE     reciprocal46
-	VDIVPS  Z1, Z11, Z11
-	VDIVPS  Z2, Z12, Z12
-	VDIVPS  Z3, Z13, Z13
-	VDIVPS  Z4, Z14, Z14
-	JMP     divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided47:
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z12, Z12, K2
-	VCMPPS        $0x07, Z13, Z13, K3
-	VCMPPS        $0x07, Z14, Z14, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VMINPS        Z10, Z11, Z11
-	VMINPS        Z10, Z12, Z12
-	VMINPS        Z10, Z13, Z13
-	VMINPS        Z10, Z14, Z14
-	VMAXPS        Z9, Z11, Z11
-	VMAXPS        Z9, Z12, Z12
-	VMAXPS        Z9, Z13, Z13
-	VMAXPS        Z9, Z14, Z14
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VPACKSSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	VPACKSSDW     Z14, Z13, Z12
-	VPERMQ        Z12, Z0, Z12
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-
-stored49:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded53:
-	VMOVUPS.Z (DX), K1, Z11
-	CMPB      75(CX), $0x00
-	JNE       reciprocal54
-	VDIVPS    Z1, Z11, Z11
-	JMP       divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided55:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z5, Z11, Z11
-	VMINPS        Z10, Z11, Z11
-	VMAXPS        Z9, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F32U16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VMOVUPS.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVUSDW     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near16:
-	VMOVUPS       (DX), Z7
-	VMOVUPS       64(DX), Z9
-	VMOVUPS       128(DX), Z10
-	VMOVUPS       192(DX), Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
-	VMINPS        Z9, Z4, Z9
-	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
-	VMINPS        Z10, Z4, Z10
-	VMAXPS        Z10, Z3, Z10
-	VMULPS        Z6, Z10, Z9
-	VFMADD231PS   Z5, Z10, Z9
-	VMINPS        Z11, Z4, Z11
-	VMAXPS        Z11, Z3, Z11
-	VMULPS        Z6, Z11, Z10
-	VFMADD231PS   Z5, Z11, Z10
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKUSDW     Z7, Z11, Z7
-	VPERMQ        Z7, Z0, Z7
-	VPACKUSDW     Z10, Z9, Z9
-	VPERMQ        Z9, Z0, Z9
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z7, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z9, 64(BX)
-
-stored18:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near23:
-	VMOVUPS (DX), Z5
-	VMOVUPS 64(DX), Z6
-	VMOVUPS 128(DX), Z7
-	VMOVUPS 192(DX), Z8
-	CMPB    75(CX), $0x00
-	JNE     reciprocal24
-	VDIVPS  Z3, Z5, Z5
-	VDIVPS  Z3, Z6, Z6
-	VDIVPS  Z3, Z7, Z7
-	VDIVPS  Z3, Z8, Z8
-	JMP     divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided25:
-	VCMPPS        $0x07, Z5, Z5, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z7, Z7, K3
-	VCMPPS        $0x07, Z8, Z8, K4
-	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VADDPS        Z4, Z8, Z8
-	VMINPS        Z2, Z5, Z5
-	VMINPS        Z2, Z6, Z6
-	VMINPS        Z2, Z7, Z7
-	VMINPS        Z2, Z8, Z8
-	VMAXPS        Z1, Z5, Z5
-	VMAXPS        Z1, Z6, Z6
-	VMAXPS        Z1, Z7, Z7
-	VMAXPS        Z1, Z8, Z8
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VPACKUSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	VPACKUSDW     Z8, Z7, Z6
-	VPERMQ        Z6, Z0, Z6
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z5, (BX)
-	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
-
-stored27:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
-	VMOVUPS.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided33:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVUSDW     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS 56(CX), Z9
-	VBROADCASTSS 64(CX), Z10
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z10, Z5, Z11
-	VMINPS       Z10, Z6, Z12
-	VMINPS       Z10, Z7, Z13
-	VMINPS       Z10, Z8, Z14
-	VMAXPS       Z9, Z11, Z11
-	VMAXPS       Z9, Z12, Z12
-	VMAXPS       Z9, Z13, Z12
-	VMAXPS       Z9, Z14, Z12
-	VMOVD        X11, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z1, Z14, Z13
-	VFNMADD231PS Z1, Z13, Z14
-	VDIVPS       Z1, Z14, Z14
-	VSUBPS       Z5, Z9, Z11
-	VMULPS       Z1, Z11, Z11
-	VSUBPS       Z5, Z10, Z12
-	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x10, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near38:
-	VMOVUPS       (DX), Z15
-	VMOVUPS       64(DX), Z16
-	VMOVUPS       128(DX), Z17
-	VMOVUPS       192(DX), Z18
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z19
-	VFMADD231PS   Z13, Z15, Z19
-	VMINPS        Z16, Z12, Z16
-	VMAXPS        Z16, Z11, Z16
-	VMULPS        Z14, Z16, Z15
-	VFMADD231PS   Z13, Z16, Z15
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z16
-	VFMADD231PS   Z13, Z17, Z16
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VCMPPS        $0x07, Z19, Z19, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z16, Z16, K3
-	VCMPPS        $0x07, Z17, Z17, K4
-	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
-	VADDPS        Z5, Z18, Z18
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VADDPS        Z8, Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VPACKUSDW     Z15, Z18, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKUSDW     Z17, Z16, Z16
-	VPERMQ        Z16, Z0, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z16, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z16, 64(BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded45:
-	VMOVUPS (DX), Z11
-	VMOVUPS 64(DX), Z12
-	VMOVUPS 128(DX), Z13
-	VMOVUPS 192(DX), Z14
-	CMPB    75(CX), $0x00
-	JNE     reciprocal46
-	VDIVPS  Z1, Z11, Z11
-	VDIVPS  Z2, Z12, Z12
-	VDIVPS  Z3, Z13, Z13
-	VDIVPS  Z4, Z14, Z14
-	JMP     divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided47:
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z12, Z12, K2
-	VCMPPS        $0x07, Z13, Z13, K3
-	VCMPPS        $0x07, Z14, Z14, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VMINPS        Z10, Z11, Z11
-	VMINPS        Z10, Z12, Z12
-	VMINPS        Z10, Z13, Z13
-	VMINPS        Z10, Z14, Z14
-	VMAXPS        Z9, Z11, Z11
-	VMAXPS        Z9, Z12, Z12
-	VMAXPS        Z9, Z13, Z13
-	VMAXPS        Z9, Z14, Z14
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VPACKUSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	VPACKUSDW     Z14, Z13, Z12
-	VPERMQ        Z12, Z0, Z12
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-
-stored49:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded53:
-	VMOVUPS.Z (DX), K1, Z11
-	CMPB      75(CX), $0x00
-	JNE       reciprocal54
-	VDIVPS    Z1, Z11, Z11
-	JMP       divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided55:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z5, Z11, Z11
-	VMINPS        Z10, Z11, Z11
-	VMAXPS        Z9, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F32I32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z1
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VMOVUPS.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near16:
-	VMOVUPS       (DX), Z6
-	VMOVUPS       64(DX), Z8
-	VMOVUPS       128(DX), Z9
-	VMOVUPS       192(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VCVTPS2DQ     Z10, Z11
-	VCVTPS2DQ     Z6, Z12
-	VCVTPS2DQ     Z8, Z13
-	VCVTPS2DQ     Z9, Z14
-	VMOVUPS       all32_4f000000<>+0(SB), Z15
-	VCMPPS        $0x1d, Z15, Z10, K1
-	VCMPPS        $0x1d, Z15, Z6, K2
-	VCMPPS        $0x1d, Z15, Z8, K3
-	VCMPPS        $0x1d, Z15, Z9, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	VMOVDQU64     Z13, 128(BX)
-	VMOVDQU64     Z14, 192(BX)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-	VMOVNTDQ Z13, 128(BX)
-	VMOVNTDQ Z14, 192(BX)
-
-stored18:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near23:
-	VMOVUPS (DX), Z4
-	VMOVUPS 64(DX), Z5
-	VMOVUPS 128(DX), Z6
-	VMOVUPS 192(DX), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal24
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
-	JMP     divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided25:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z8
-	VCVTPS2DQ     Z5, Z9
-	VCVTPS2DQ     Z6, Z10
-	VCVTPS2DQ     Z7, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z4, K1
-	VCMPPS        $0x1d, Z12, Z5, K2
-	VCMPPS        $0x1d, Z12, Z6, K3
-	VCMPPS        $0x1d, Z12, Z7, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z8, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	VMOVDQU64     Z10, 128(BX)
-	VMOVDQU64     Z11, 192(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
-	VMOVUPS.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided33:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z9, Z4, Z10
-	VMINPS       Z9, Z5, Z11
-	VMINPS       Z9, Z6, Z12
-	VMINPS       Z9, Z7, Z13
-	VMAXPS       Z8, Z10, Z10
-	VMAXPS       Z8, Z11, Z11
-	VMAXPS       Z8, Z12, Z11
-	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z0, Z13, Z12
-	VFNMADD231PS Z0, Z12, Z13
-	VDIVPS       Z0, Z13, Z13
-	VSUBPS       Z4, Z8, Z10
-	VMULPS       Z0, Z10, Z10
-	VSUBPS       Z4, Z9, Z11
-	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near38:
-	VMOVUPS       (DX), Z14
-	VMOVUPS       64(DX), Z15
-	VMOVUPS       128(DX), Z16
-	VMOVUPS       192(DX), Z17
-	VMINPS        Z14, Z11, Z14
-	VMAXPS        Z14, Z10, Z14
-	VMULPS        Z13, Z14, Z18
-	VFMADD231PS   Z12, Z14, Z18
-	VMINPS        Z15, Z11, Z15
-	VMAXPS        Z15, Z10, Z15
-	VMULPS        Z13, Z15, Z14
-	VFMADD231PS   Z12, Z15, Z14
-	VMINPS        Z16, Z11, Z16
-	VMAXPS        Z16, Z10, Z16
-	VMULPS        Z13, Z16, Z15
-	VFMADD231PS   Z12, Z16, Z15
-	VMINPS        Z17, Z11, Z17
-	VMAXPS        Z17, Z10, Z17
-	VMULPS        Z13, Z17, Z16
-	VFMADD231PS   Z12, Z17, Z16
-	VCMPPS        $0x07, Z18, Z18, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z4, Z17, Z17
-	VADDPS        Z5, Z14, Z14
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VCVTPS2DQ     Z17, Z18
-	VCVTPS2DQ     Z14, Z19
-	VCVTPS2DQ     Z15, Z20
-	VCVTPS2DQ     Z16, Z21
-	VMOVUPS       all32_4f000000<>+0(SB), Z22
-	VCMPPS        $0x1d, Z22, Z17, K1
-	VCMPPS        $0x1d, Z22, Z14, K2
-	VCMPPS        $0x1d, Z22, Z15, K3
-	VCMPPS        $0x1d, Z22, Z16, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z18, (BX)
-	VMOVDQU64     Z19, 64(BX)
-	VMOVDQU64     Z20, 128(BX)
-	VMOVDQU64     Z21, 192(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z18, (BX)
-	VMOVNTDQ Z19, 64(BX)
-	VMOVNTDQ Z20, 128(BX)
-	VMOVNTDQ Z21, 192(BX)
-
-stored40:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded45:
-	VMOVUPS (DX), Z10
-	VMOVUPS 64(DX), Z11
-	VMOVUPS 128(DX), Z12
-	VMOVUPS 192(DX), Z13
-	CMPB    75(CX), $0x00
-	JNE     reciprocal46
-	VDIVPS  Z0, Z10, Z10
-	VDIVPS  Z1, Z11, Z11
-	VDIVPS  Z2, Z12, Z12
-	VDIVPS  Z3, Z13, Z13
-	JMP     divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided47:
-	VCMPPS        $0x07, Z10, Z10, K1
-	VCMPPS        $0x07, Z11, Z11, K2
-	VCMPPS        $0x07, Z12, Z12, K3
-	VCMPPS        $0x07, Z13, Z13, K4
-	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
-	VADDPS        Z4, Z10, Z10
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z9, Z10, Z10
-	VMINPS        Z9, Z11, Z11
-	VMINPS        Z9, Z12, Z12
-	VMINPS        Z9, Z13, Z13
-	VMAXPS        Z8, Z10, Z10
-	VMAXPS        Z8, Z11, Z11
-	VMAXPS        Z8, Z12, Z12
-	VMAXPS        Z8, Z13, Z13
-	VCVTPS2DQ     Z10, Z14
-	VCVTPS2DQ     Z11, Z15
-	VCVTPS2DQ     Z12, Z16
-	VCVTPS2DQ     Z13, Z17
-	VMOVUPS       all32_4f000000<>+0(SB), Z18
-	VCMPPS        $0x1d, Z18, Z10, K1
-	VCMPPS        $0x1d, Z18, Z11, K2
-	VCMPPS        $0x1d, Z18, Z12, K3
-	VCMPPS        $0x1d, Z18, Z13, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z14, (BX)
-	VMOVDQU64     Z15, 64(BX)
-	VMOVDQU64     Z16, 128(BX)
-	VMOVDQU64     Z17, 192(BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z14, (BX)
-	VMOVNTDQ Z15, 64(BX)
-	VMOVNTDQ Z16, 128(BX)
-	VMOVNTDQ Z17, 192(BX)
-
-stored49:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded53:
-	VMOVUPS.Z (DX), K1, Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal54
-	VDIVPS    Z0, Z10, Z10
-	JMP       divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided55:
-	VCMPPS        $0x07, Z10, Z10, K2
-	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
-	VADDPS        Z4, Z10, Z10
-	VMINPS        Z9, Z10, Z10
-	VMAXPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z10, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z10, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
-	VMOVDQU32     Z11, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_4f000000<>+0(SB)/4, $0x4f000000
-DATA all32_4f000000<>+4(SB)/4, $0x4f000000
-DATA all32_4f000000<>+8(SB)/4, $0x4f000000
-DATA all32_4f000000<>+12(SB)/4, $0x4f000000
-DATA all32_4f000000<>+16(SB)/4, $0x4f000000
-DATA all32_4f000000<>+20(SB)/4, $0x4f000000
-DATA all32_4f000000<>+24(SB)/4, $0x4f000000
-DATA all32_4f000000<>+28(SB)/4, $0x4f000000
-DATA all32_4f000000<>+32(SB)/4, $0x4f000000
-DATA all32_4f000000<>+36(SB)/4, $0x4f000000
-DATA all32_4f000000<>+40(SB)/4, $0x4f000000
-DATA all32_4f000000<>+44(SB)/4, $0x4f000000
-DATA all32_4f000000<>+48(SB)/4, $0x4f000000
-DATA all32_4f000000<>+52(SB)/4, $0x4f000000
-DATA all32_4f000000<>+56(SB)/4, $0x4f000000
-DATA all32_4f000000<>+60(SB)/4, $0x4f000000
-GLOBL all32_4f000000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_7fffffff<>+0(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+4(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+8(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+12(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
-GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
-
-// func quantizeAVX512F64S8(n int, f *frame)
+// func quantizeAVX512F64I8(n int, f *frame)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3364,220 +660,168 @@ TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided12:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y9
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z9, Z4
+	VCVTPD2DQ     Z6, Y9
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VPMOVDB       Z4, X4
+	VPMOVDB       Z5, X5
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     X4, (BX)
+	VMOVDQU64     X5, 16(BX)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some15:
+	TESTQ      AX, AX
+	JLE        done16
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near17
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near17:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand18:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal9
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
+	JMP          divided20
 
-reciprocal9:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided10:
+divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
 	VMINPD        Z1, Z2, Z2
 	VMAXPD        Z0, Z2, Z2
 	VCVTPD2DQ     Z2, Y2
-	VPMOVSDB      Y2, K1, (BX)
+	VPMOVDB       Y2, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+8, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z7
-	VMOVUPD 192(DX), Z8
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z7, Z7
-	VDIVPD  Z2, Z8, Z8
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z7, Z7
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z8, Z8
-
-divided17:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z7, Z7, K3
-	VCMPPD        $0x07, Z8, Z8, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z7, Z7
-	VADDPD        Z3, Z8, Z8
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z7, Z7
-	VMINPD        Z1, Z8, Z8
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z7, Z7
-	VMAXPD        Z0, Z8, Z8
-	VCVTPD2DQ     Z4, Y6
-	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z6, Z4
-	VCVTPD2DQ     Z7, Y6
-	VCVTPD2DQ     Z8, Y5
-	VINSERTI64X4  $0x01, Y5, Z6, Z5
-	VPMOVSDB      Z4, X4
-	VPMOVSDB      Z5, X5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     X4, (BX)
-	VMOVDQU64     X5, 16(BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided25:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VPMOVSDB      Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
+	JNE           strand18
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3585,9 +829,18 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some20
+	JMP           some15
 
-done21:
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3618,47 +871,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -3672,7 +925,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -3699,70 +952,70 @@ divided33:
 	VCVTPD2DQ     Z12, Y15
 	VCVTPD2DQ     Z13, Y11
 	VINSERTI64X4  $0x01, Y11, Z15, Z11
-	VPMOVSDB      Z10, X10
-	VPMOVSDB      Z11, X11
+	VPMOVDB       Z10, X10
+	VPMOVDB       Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around30
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored35
+	JMP           stored31
 
-around34:
+around30:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
 	VMINPD        Z9, Z10, Z10
 	VMAXPD        Z8, Z10, Z10
 	VCVTPD2DQ     Z10, Y10
-	VPMOVSDB      Y10, K1, (BX)
+	VPMOVDB       Y10, K1, (BX)
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some36
+	JMP           some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3788,4591 +1041,289 @@ DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX512F64U8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64U8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Z0
-	VBROADCASTSD 64(CX), Z1
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided10:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VPMOVUSDB     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+8, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z7
-	VMOVUPD 192(DX), Z8
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z7, Z7
-	VDIVPD  Z2, Z8, Z8
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z7, Z7
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z8, Z8
-
-divided17:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z7, Z7, K3
-	VCMPPD        $0x07, Z8, Z8, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z7, Z7
-	VADDPD        Z3, Z8, Z8
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z7, Z7
-	VMINPD        Z1, Z8, Z8
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z7, Z7
-	VMAXPD        Z0, Z8, Z8
-	VCVTPD2DQ     Z4, Y6
-	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z6, Z4
-	VCVTPD2DQ     Z7, Y6
-	VCVTPD2DQ     Z8, Y5
-	VINSERTI64X4  $0x01, Y5, Z6, Z5
-	VPMOVUSDB     Z4, X4
-	VPMOVUSDB     Z5, X5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     X4, (BX)
-	VMOVDQU64     X5, 16(BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided25:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VPMOVUSDB     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+8, BX
-	SUBQ          $0x00000008, AX
-	JMP           some20
-
-done21:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-	VBROADCASTSD 56(CX), Z8
-	VBROADCASTSD 64(CX), Z9
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded31:
-	VMOVUPD (DX), Z10
-	VMOVUPD 64(DX), Z11
-	VMOVUPD 128(DX), Z12
-	VMOVUPD 192(DX), Z13
-	CMPB    75(CX), $0x00
-	JNE     reciprocal32
-	VDIVPD  Z0, Z10, Z10
-	VDIVPD  Z1, Z11, Z11
-	VDIVPD  Z2, Z12, Z12
-	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
-
-reciprocal32:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z0, Z14, Z14
-	VMULPD  Z14, Z10, Z10
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z1, Z14, Z14
-	VMULPD  Z14, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z2, Z14, Z14
-	VMULPD  Z14, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z3, Z14, Z14
-	VMULPD  Z14, Z13, Z13
-
-divided33:
-	VCMPPD        $0x07, Z10, Z10, K1
-	VCMPPD        $0x07, Z11, Z11, K2
-	VCMPPD        $0x07, Z12, Z12, K3
-	VCMPPD        $0x07, Z13, Z13, K4
-	VRNDSCALEPD.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPD.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPD.Z $0x08, Z13, K4, Z13
-	VADDPD        Z4, Z10, Z10
-	VADDPD        Z5, Z11, Z11
-	VADDPD        Z6, Z12, Z12
-	VADDPD        Z7, Z13, Z13
-	VMINPD        Z9, Z10, Z10
-	VMINPD        Z9, Z11, Z11
-	VMINPD        Z9, Z12, Z12
-	VMINPD        Z9, Z13, Z13
-	VMAXPD        Z8, Z10, Z10
-	VMAXPD        Z8, Z11, Z11
-	VMAXPD        Z8, Z12, Z12
-	VMAXPD        Z8, Z13, Z13
-	VCVTPD2DQ     Z10, Y15
-	VCVTPD2DQ     Z11, Y10
-	VINSERTI64X4  $0x01, Y10, Z15, Z10
-	VCVTPD2DQ     Z12, Y15
-	VCVTPD2DQ     Z13, Y11
-	VINSERTI64X4  $0x01, Y11, Z15, Z11
-	VPMOVUSDB     Z10, X10
-	VPMOVUSDB     Z11, X11
-	CMPB          76(CX), $0x00
-	JNE           around34
-	VMOVDQU64     X10, (BX)
-	VMOVDQU64     X11, 16(BX)
-	JMP           stored35
-
-around34:
-	VMOVNTDQ X10, (BX)
-	VMOVNTDQ X11, 16(BX)
-
-stored35:
-	ADDQ $+256, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some36:
-	TESTQ     AX, AX
-	JLE       done37
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded38
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded38:
-	CMPB      73(CX), $0x00
-	JEQ       loaded39
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded39:
-	VMOVUPD.Z (DX), K1, Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal40
-	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
-
-reciprocal40:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
-	VDIVPD  Z0, Z11, Z11
-	VMULPD  Z11, Z10, Z10
-
-divided41:
-	VCMPPD        $0x07, Z10, Z10, K2
-	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
-	VADDPD        Z4, Z10, Z10
-	VMINPD        Z9, Z10, Z10
-	VMAXPD        Z8, Z10, Z10
-	VCVTPD2DQ     Z10, Y10
-	VPMOVUSDB     Y10, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+8, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000008, AX
-	JMP           some36
-
-done37:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F64S16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Z1
-	VBROADCASTSD 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z3
-	VBROADCASTSD 1024(R10), Z4
-	VMOVUPD.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
-	VDIVPD  Z3, Z6, Z6
-	VMULPD  Z6, Z5, Z3
-
-divided10:
-	VCMPPD        $0x07, Z3, Z3, K2
-	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
-	VADDPD        Z4, Z3, Z3
-	VMINPD        Z2, Z3, Z3
-	VMAXPD        Z1, Z3, Z3
-	VCVTPD2DQ     Z3, Y3
-	VPMOVSDW      Y3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z3
-	VBROADCASTSD 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z5
-	VMOVUPD 64(DX), Z6
-	VMOVUPD 128(DX), Z8
-	VMOVUPD 192(DX), Z9
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z3, Z5, Z5
-	VDIVPD  Z3, Z6, Z6
-	VDIVPD  Z3, Z8, Z8
-	VDIVPD  Z3, Z9, Z9
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z8, Z8
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z9, Z9
-
-divided17:
-	VCMPPD        $0x07, Z5, Z5, K1
-	VCMPPD        $0x07, Z6, Z6, K2
-	VCMPPD        $0x07, Z8, Z8, K3
-	VCMPPD        $0x07, Z9, Z9, K4
-	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
-	VADDPD        Z4, Z5, Z5
-	VADDPD        Z4, Z6, Z6
-	VADDPD        Z4, Z8, Z8
-	VADDPD        Z4, Z9, Z9
-	VMINPD        Z2, Z5, Z5
-	VMINPD        Z2, Z6, Z6
-	VMINPD        Z2, Z8, Z8
-	VMINPD        Z2, Z9, Z9
-	VMAXPD        Z1, Z5, Z5
-	VMAXPD        Z1, Z6, Z6
-	VMAXPD        Z1, Z8, Z8
-	VMAXPD        Z1, Z9, Z9
-	VCVTPD2DQ     Z5, Y7
-	VCVTPD2DQ     Z6, Y5
-	VINSERTI64X4  $0x01, Y5, Z7, Z5
-	VCVTPD2DQ     Z8, Y7
-	VCVTPD2DQ     Z9, Y6
-	VINSERTI64X4  $0x01, Y6, Z7, Z6
-	VPACKSSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     Z5, (BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ Z5, (BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z3
-	VBROADCASTSD 1024(R9), Z4
-	VMOVUPD.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z3, Z5, Z3
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
-	VDIVPD  Z3, Z6, Z6
-	VMULPD  Z6, Z5, Z3
-
-divided25:
-	VCMPPD        $0x07, Z3, Z3, K2
-	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
-	VADDPD        Z4, Z3, Z3
-	VMINPD        Z2, Z3, Z3
-	VMAXPD        Z1, Z3, Z3
-	VCVTPD2DQ     Z3, Y3
-	VPMOVSDW      Y3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000008, AX
-	JMP           some20
-
-done21:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (SI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-	VBROADCASTSD (DI), Z8
-	VBROADCASTSD 56(CX), Z9
-	VBROADCASTSD 64(CX), Z10
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Z1
-	VMOVUPD 64(SI), Z2
-	VMOVUPD 128(SI), Z3
-	VMOVUPD 192(SI), Z4
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Z5
-	VMOVUPD 64(DI), Z6
-	VMOVUPD 128(DI), Z7
-	VMOVUPD 192(DI), Z8
-
-loaded31:
-	VMOVUPD (DX), Z11
-	VMOVUPD 64(DX), Z12
-	VMOVUPD 128(DX), Z13
-	VMOVUPD 192(DX), Z14
-	CMPB    75(CX), $0x00
-	JNE     reciprocal32
-	VDIVPD  Z1, Z11, Z11
-	VDIVPD  Z2, Z12, Z12
-	VDIVPD  Z3, Z13, Z13
-	VDIVPD  Z4, Z14, Z14
-	JMP     divided33
-
-reciprocal32:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z1, Z15, Z15
-	VMULPD  Z15, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z2, Z15, Z15
-	VMULPD  Z15, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z3, Z15, Z15
-	VMULPD  Z15, Z13, Z13
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z4, Z15, Z15
-	VMULPD  Z15, Z14, Z14
-
-divided33:
-	VCMPPD        $0x07, Z11, Z11, K1
-	VCMPPD        $0x07, Z12, Z12, K2
-	VCMPPD        $0x07, Z13, Z13, K3
-	VCMPPD        $0x07, Z14, Z14, K4
-	VRNDSCALEPD.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPD.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPD.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPD.Z $0x08, Z14, K4, Z14
-	VADDPD        Z5, Z11, Z11
-	VADDPD        Z6, Z12, Z12
-	VADDPD        Z7, Z13, Z13
-	VADDPD        Z8, Z14, Z14
-	VMINPD        Z10, Z11, Z11
-	VMINPD        Z10, Z12, Z12
-	VMINPD        Z10, Z13, Z13
-	VMINPD        Z10, Z14, Z14
-	VMAXPD        Z9, Z11, Z11
-	VMAXPD        Z9, Z12, Z12
-	VMAXPD        Z9, Z13, Z13
-	VMAXPD        Z9, Z14, Z14
-	VCVTPD2DQ     Z11, Y16
-	VCVTPD2DQ     Z12, Y11
-	VINSERTI64X4  $0x01, Y11, Z16, Z11
-	VCVTPD2DQ     Z13, Y16
-	VCVTPD2DQ     Z14, Y12
-	VINSERTI64X4  $0x01, Y12, Z16, Z12
-	VPACKSSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	CMPB          76(CX), $0x00
-	JNE           around34
-	VMOVDQU64     Z11, (BX)
-	JMP           stored35
-
-around34:
-	VMOVNTDQ Z11, (BX)
-
-stored35:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some36:
-	TESTQ     AX, AX
-	JLE       done37
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded38
-	VMOVUPD.Z (SI), K1, Z1
-
-loaded38:
-	CMPB      73(CX), $0x00
-	JEQ       loaded39
-	VMOVUPD.Z (DI), K1, Z5
-
-loaded39:
-	VMOVUPD.Z (DX), K1, Z11
-	CMPB      75(CX), $0x00
-	JNE       reciprocal40
-	VDIVPD    Z1, Z11, Z11
-	JMP       divided41
-
-reciprocal40:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z12
-	VDIVPD  Z1, Z12, Z12
-	VMULPD  Z12, Z11, Z11
-
-divided41:
-	VCMPPD        $0x07, Z11, Z11, K2
-	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
-	VADDPD        Z5, Z11, Z11
-	VMINPD        Z10, Z11, Z11
-	VMAXPD        Z9, Z11, Z11
-	VCVTPD2DQ     Z11, Y11
-	VPMOVSDW      Y11, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000008, AX
-	JMP           some36
-
-done37:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F64U16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Z1
-	VBROADCASTSD 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z3
-	VBROADCASTSD 1024(R10), Z4
-	VMOVUPD.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
-	VDIVPD  Z3, Z6, Z6
-	VMULPD  Z6, Z5, Z3
-
-divided10:
-	VCMPPD        $0x07, Z3, Z3, K2
-	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
-	VADDPD        Z4, Z3, Z3
-	VMINPD        Z2, Z3, Z3
-	VMAXPD        Z1, Z3, Z3
-	VCVTPD2DQ     Z3, Y3
-	VPMOVUSDW     Y3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z3
-	VBROADCASTSD 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z5
-	VMOVUPD 64(DX), Z6
-	VMOVUPD 128(DX), Z8
-	VMOVUPD 192(DX), Z9
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z3, Z5, Z5
-	VDIVPD  Z3, Z6, Z6
-	VDIVPD  Z3, Z8, Z8
-	VDIVPD  Z3, Z9, Z9
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z8, Z8
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD  Z3, Z10, Z10
-	VMULPD  Z10, Z9, Z9
-
-divided17:
-	VCMPPD        $0x07, Z5, Z5, K1
-	VCMPPD        $0x07, Z6, Z6, K2
-	VCMPPD        $0x07, Z8, Z8, K3
-	VCMPPD        $0x07, Z9, Z9, K4
-	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
-	VADDPD        Z4, Z5, Z5
-	VADDPD        Z4, Z6, Z6
-	VADDPD        Z4, Z8, Z8
-	VADDPD        Z4, Z9, Z9
-	VMINPD        Z2, Z5, Z5
-	VMINPD        Z2, Z6, Z6
-	VMINPD        Z2, Z8, Z8
-	VMINPD        Z2, Z9, Z9
-	VMAXPD        Z1, Z5, Z5
-	VMAXPD        Z1, Z6, Z6
-	VMAXPD        Z1, Z8, Z8
-	VMAXPD        Z1, Z9, Z9
-	VCVTPD2DQ     Z5, Y7
-	VCVTPD2DQ     Z6, Y5
-	VINSERTI64X4  $0x01, Y5, Z7, Z5
-	VCVTPD2DQ     Z8, Y7
-	VCVTPD2DQ     Z9, Y6
-	VINSERTI64X4  $0x01, Y6, Z7, Z6
-	VPACKUSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     Z5, (BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ Z5, (BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z3
-	VBROADCASTSD 1024(R9), Z4
-	VMOVUPD.Z    (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z3, Z5, Z3
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
-	VDIVPD  Z3, Z6, Z6
-	VMULPD  Z6, Z5, Z3
-
-divided25:
-	VCMPPD        $0x07, Z3, Z3, K2
-	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
-	VADDPD        Z4, Z3, Z3
-	VMINPD        Z2, Z3, Z3
-	VMAXPD        Z1, Z3, Z3
-	VCVTPD2DQ     Z3, Y3
-	VPMOVUSDW     Y3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000008, AX
-	JMP           some20
-
-done21:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (SI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-	VBROADCASTSD (DI), Z8
-	VBROADCASTSD 56(CX), Z9
-	VBROADCASTSD 64(CX), Z10
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Z1
-	VMOVUPD 64(SI), Z2
-	VMOVUPD 128(SI), Z3
-	VMOVUPD 192(SI), Z4
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Z5
-	VMOVUPD 64(DI), Z6
-	VMOVUPD 128(DI), Z7
-	VMOVUPD 192(DI), Z8
-
-loaded31:
-	VMOVUPD (DX), Z11
-	VMOVUPD 64(DX), Z12
-	VMOVUPD 128(DX), Z13
-	VMOVUPD 192(DX), Z14
-	CMPB    75(CX), $0x00
-	JNE     reciprocal32
-	VDIVPD  Z1, Z11, Z11
-	VDIVPD  Z2, Z12, Z12
-	VDIVPD  Z3, Z13, Z13
-	VDIVPD  Z4, Z14, Z14
-	JMP     divided33
-
-reciprocal32:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z1, Z15, Z15
-	VMULPD  Z15, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z2, Z15, Z15
-	VMULPD  Z15, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z3, Z15, Z15
-	VMULPD  Z15, Z13, Z13
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z4, Z15, Z15
-	VMULPD  Z15, Z14, Z14
-
-divided33:
-	VCMPPD        $0x07, Z11, Z11, K1
-	VCMPPD        $0x07, Z12, Z12, K2
-	VCMPPD        $0x07, Z13, Z13, K3
-	VCMPPD        $0x07, Z14, Z14, K4
-	VRNDSCALEPD.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPD.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPD.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPD.Z $0x08, Z14, K4, Z14
-	VADDPD        Z5, Z11, Z11
-	VADDPD        Z6, Z12, Z12
-	VADDPD        Z7, Z13, Z13
-	VADDPD        Z8, Z14, Z14
-	VMINPD        Z10, Z11, Z11
-	VMINPD        Z10, Z12, Z12
-	VMINPD        Z10, Z13, Z13
-	VMINPD        Z10, Z14, Z14
-	VMAXPD        Z9, Z11, Z11
-	VMAXPD        Z9, Z12, Z12
-	VMAXPD        Z9, Z13, Z13
-	VMAXPD        Z9, Z14, Z14
-	VCVTPD2DQ     Z11, Y16
-	VCVTPD2DQ     Z12, Y11
-	VINSERTI64X4  $0x01, Y11, Z16, Z11
-	VCVTPD2DQ     Z13, Y16
-	VCVTPD2DQ     Z14, Y12
-	VINSERTI64X4  $0x01, Y12, Z16, Z12
-	VPACKUSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	CMPB          76(CX), $0x00
-	JNE           around34
-	VMOVDQU64     Z11, (BX)
-	JMP           stored35
-
-around34:
-	VMOVNTDQ Z11, (BX)
-
-stored35:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some36:
-	TESTQ     AX, AX
-	JLE       done37
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded38
-	VMOVUPD.Z (SI), K1, Z1
-
-loaded38:
-	CMPB      73(CX), $0x00
-	JEQ       loaded39
-	VMOVUPD.Z (DI), K1, Z5
-
-loaded39:
-	VMOVUPD.Z (DX), K1, Z11
-	CMPB      75(CX), $0x00
-	JNE       reciprocal40
-	VDIVPD    Z1, Z11, Z11
-	JMP       divided41
-
-reciprocal40:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z12
-	VDIVPD  Z1, Z12, Z12
-	VMULPD  Z12, Z11, Z11
-
-divided41:
-	VCMPPD        $0x07, Z11, Z11, K2
-	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
-	VADDPD        Z5, Z11, Z11
-	VMINPD        Z10, Z11, Z11
-	VMAXPD        Z9, Z11, Z11
-	VCVTPD2DQ     Z11, Y11
-	VPMOVUSDW     Y11, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000008, AX
-	JMP           some36
-
-done37:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F64I32(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Z0
-	VBROADCASTSD 64(CX), Z1
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided10:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VMOVDQU32     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn11:
-	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
-
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near15:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z7
-	VMOVUPD 192(DX), Z8
-	CMPB    75(CX), $0x00
-	JNE     reciprocal16
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z7, Z7
-	VDIVPD  Z2, Z8, Z8
-	JMP     divided17
-
-reciprocal16:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z7, Z7
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z2, Z9, Z9
-	VMULPD  Z9, Z8, Z8
-
-divided17:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z7, Z7, K3
-	VCMPPD        $0x07, Z8, Z8, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z7, Z7
-	VADDPD        Z3, Z8, Z8
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z7, Z7
-	VMINPD        Z1, Z8, Z8
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z7, Z7
-	VMAXPD        Z0, Z8, Z8
-	VCVTPD2DQ     Z4, Y6
-	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z6, Z4
-	VCVTPD2DQ     Z7, Y6
-	VCVTPD2DQ     Z8, Y5
-	VINSERTI64X4  $0x01, Y5, Z6, Z5
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     Z4, (BX)
-	VMOVDQU64     Z5, 64(BX)
-	JMP           stored19
-
-around18:
-	VMOVNTDQ Z4, (BX)
-	VMOVNTDQ Z5, 64(BX)
-
-stored19:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn11
-
-turns13:
-some20:
-	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
-
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal24
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
-
-reciprocal24:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided25:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VCVTPD2DQ     Z2, Y2
-	VMOVDQU32     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000008, AX
-	JMP           some20
-
-done21:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z5
-	VBROADCASTSD (DI), Z6
-	VBROADCASTSD (DI), Z7
-	VBROADCASTSD 56(CX), Z8
-	VBROADCASTSD 64(CX), Z9
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z5
-	VMOVUPD 128(DI), Z6
-	VMOVUPD 192(DI), Z7
-
-loaded31:
-	VMOVUPD (DX), Z10
-	VMOVUPD 64(DX), Z11
-	VMOVUPD 128(DX), Z12
-	VMOVUPD 192(DX), Z13
-	CMPB    75(CX), $0x00
-	JNE     reciprocal32
-	VDIVPD  Z0, Z10, Z10
-	VDIVPD  Z1, Z11, Z11
-	VDIVPD  Z2, Z12, Z12
-	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
-
-reciprocal32:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z0, Z14, Z14
-	VMULPD  Z14, Z10, Z10
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z1, Z14, Z14
-	VMULPD  Z14, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z2, Z14, Z14
-	VMULPD  Z14, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z3, Z14, Z14
-	VMULPD  Z14, Z13, Z13
-
-divided33:
-	VCMPPD        $0x07, Z10, Z10, K1
-	VCMPPD        $0x07, Z11, Z11, K2
-	VCMPPD        $0x07, Z12, Z12, K3
-	VCMPPD        $0x07, Z13, Z13, K4
-	VRNDSCALEPD.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPD.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPD.Z $0x08, Z13, K4, Z13
-	VADDPD        Z4, Z10, Z10
-	VADDPD        Z5, Z11, Z11
-	VADDPD        Z6, Z12, Z12
-	VADDPD        Z7, Z13, Z13
-	VMINPD        Z9, Z10, Z10
-	VMINPD        Z9, Z11, Z11
-	VMINPD        Z9, Z12, Z12
-	VMINPD        Z9, Z13, Z13
-	VMAXPD        Z8, Z10, Z10
-	VMAXPD        Z8, Z11, Z11
-	VMAXPD        Z8, Z12, Z12
-	VMAXPD        Z8, Z13, Z13
-	VCVTPD2DQ     Z10, Y15
-	VCVTPD2DQ     Z11, Y10
-	VINSERTI64X4  $0x01, Y10, Z15, Z10
-	VCVTPD2DQ     Z12, Y15
-	VCVTPD2DQ     Z13, Y11
-	VINSERTI64X4  $0x01, Y11, Z15, Z11
-	CMPB          76(CX), $0x00
-	JNE           around34
-	VMOVDQU64     Z10, (BX)
-	VMOVDQU64     Z11, 64(BX)
-	JMP           stored35
-
-around34:
-	VMOVNTDQ Z10, (BX)
-	VMOVNTDQ Z11, 64(BX)
-
-stored35:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some36:
-	TESTQ     AX, AX
-	JLE       done37
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded38
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded38:
-	CMPB      73(CX), $0x00
-	JEQ       loaded39
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded39:
-	VMOVUPD.Z (DX), K1, Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal40
-	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
-
-reciprocal40:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
-	VDIVPD  Z0, Z11, Z11
-	VMULPD  Z11, Z10, Z10
-
-divided41:
-	VCMPPD        $0x07, Z10, Z10, K2
-	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
-	VADDPD        Z4, Z10, Z10
-	VMINPD        Z9, Z10, Z10
-	VMAXPD        Z8, Z10, Z10
-	VCVTPD2DQ     Z10, Y10
-	VMOVDQU32     Y10, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000008, AX
-	JMP           some36
-
-done37:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16S8(n int, f *frame)
+// func quantizeAVX512F16I8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
+	VMOVDQU64    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
+	VBROADCASTSS 56(CX), Z2
+	VBROADCASTSS 64(CX), Z3
 
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VCVTPH2PS.Z  (DX), K1, Z7
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
-
-divided10:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVSDB      Z5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*1), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z5
-	VBROADCASTSS 2048(R10), Z5
-	VBROADCASTSS 2560(R10), Z6
-	VBROADCASTSS 3072(R10), Z7
-	VBROADCASTSS 3584(R10), Z8
-	VPBROADCASTD 4096(R10), Z9
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z4
+	VBROADCASTSS 2048(R11), Z4
+	VBROADCASTSS 2560(R11), Z5
+	VBROADCASTSS 3072(R11), Z6
+	VBROADCASTSS 3584(R11), Z7
+	VPBROADCASTD 4096(R11), Z8
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
-	VCVTPH2PS   (DX), Z10
-	VCVTPH2PS   32(DX), Z11
-	VCVTPH2PS   64(DX), Z12
-	VCVTPH2PS   96(DX), Z13
-	VMINPS      Z10, Z6, Z10
-	VMAXPS      Z10, Z5, Z10
-	VMULPS      Z8, Z10, Z14
-	VFMADD231PS Z7, Z10, Z14
-	VMINPS      Z11, Z6, Z11
-	VMAXPS      Z11, Z5, Z11
-	VMULPS      Z8, Z11, Z10
-	VFMADD231PS Z7, Z11, Z10
-	VMINPS      Z12, Z6, Z12
-	VMAXPS      Z12, Z5, Z12
-	VMULPS      Z8, Z12, Z11
-	VFMADD231PS Z7, Z12, Z11
-	VMINPS      Z13, Z6, Z13
-	VMAXPS      Z13, Z5, Z13
-	VMULPS      Z8, Z13, Z12
-	VFMADD231PS Z7, Z13, Z12
-	VCVTPS2DQ   Z14, Z13
+near11:
+	VCVTPH2PS   (DX), Z9
+	VCVTPH2PS   32(DX), Z10
+	VCVTPH2PS   64(DX), Z11
+	VCVTPH2PS   96(DX), Z12
+	VMINPS      Z9, Z5, Z9
+	VMAXPS      Z9, Z4, Z9
+	VMULPS      Z7, Z9, Z13
+	VFMADD231PS Z6, Z9, Z13
+	VMINPS      Z10, Z5, Z10
+	VMAXPS      Z10, Z4, Z10
+	VMULPS      Z7, Z10, Z9
+	VFMADD231PS Z6, Z10, Z9
+	VMINPS      Z11, Z5, Z11
+	VMAXPS      Z11, Z4, Z11
+	VMULPS      Z7, Z11, Z10
+	VFMADD231PS Z6, Z11, Z10
+	VMINPS      Z12, Z5, Z12
+	VMAXPS      Z12, Z4, Z12
+	VMULPS      Z7, Z12, Z11
+	VFMADD231PS Z6, Z12, Z11
+	VCVTPS2DQ   Z13, Z12
+	VCVTPS2DQ   Z9, Z9
 	VCVTPS2DQ   Z10, Z10
 	VCVTPS2DQ   Z11, Z11
-	VCVTPS2DQ   Z12, Z12
-	VMOVDQA64   Z13, Z13
-	VPERMT2W    Z10, Z0, Z13
-	VMOVDQA64   Z11, Z10
-	VPERMT2W    Z12, Z0, Z10
-	VPADDW      Z9, Z13, Z13
-	VPADDW      Z9, Z10, Z10
-	VPACKSSWB   Z10, Z13, Z10
-	VPERMQ      Z10, Z1, Z10
+	VPACKSSDW   Z9, Z12, Z9
+	VPACKSSDW   Z11, Z10, Z10
+	VPANDD      Z0, Z9, Z9
+	VPANDD      Z0, Z10, Z10
+	VPACKUSWB   Z10, Z9, Z9
+	VPERMD      Z9, Z1, Z9
+	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Z10, (BX)
-	JMP         stored18
+	JNE         around12
+	VMOVDQU64   Z9, (BX)
+	JMP         stored13
 
-around17:
-	VMOVNTDQ Z10, (BX)
+around12:
+	VMOVNTDQ Z9, (BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
-	VCVTPH2PS (DX), Z7
-	VCVTPH2PS 32(DX), Z8
-	VCVTPH2PS 64(DX), Z9
-	VCVTPH2PS 96(DX), Z10
+near18:
+	VCVTPH2PS (DX), Z6
+	VCVTPH2PS 32(DX), Z7
+	VCVTPH2PS 64(DX), Z8
+	VCVTPH2PS 96(DX), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z5, Z7, Z7
-	VDIVPS    Z5, Z8, Z8
-	VDIVPS    Z5, Z9, Z9
-	VDIVPS    Z5, Z10, Z10
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided25:
-	VCMPPS        $0x07, Z7, Z7, K1
-	VCMPPS        $0x07, Z8, Z8, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z7, K1, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z6, Z7, Z7
-	VADDPS        Z6, Z8, Z8
-	VADDPS        Z6, Z9, Z9
-	VADDPS        Z6, Z10, Z10
-	VMINPS        Z4, Z7, Z7
-	VMINPS        Z4, Z8, Z8
-	VMINPS        Z4, Z9, Z9
-	VMINPS        Z4, Z10, Z10
-	VMAXPS        Z3, Z7, Z7
-	VMAXPS        Z3, Z8, Z8
-	VMAXPS        Z3, Z9, Z9
-	VMAXPS        Z3, Z10, Z10
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z8, Z7, Z7
-	VPACKSSDW     Z10, Z9, Z8
-	VPACKSSWB     Z8, Z7, Z7
-	VPERMD        Z7, Z2, Z7
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z7, (BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z7, (BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VCVTPH2PS.Z  (DX), K1, Z7
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
-
-divided33:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVSDB      Z5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS 56(CX), Z11
-	VBROADCASTSS 64(CX), Z12
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z12, Z7, Z13
-	VMINPS       Z12, Z8, Z14
-	VMINPS       Z12, Z9, Z15
-	VMINPS       Z12, Z10, Z16
-	VMAXPS       Z11, Z13, Z13
-	VMAXPS       Z11, Z14, Z14
-	VMAXPS       Z11, Z15, Z14
-	VMAXPS       Z11, Z16, Z14
-	VMOVD        X13, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z15
-	VFNMADD231PS Z3, Z15, Z16
-	VDIVPS       Z3, Z16, Z16
-	VSUBPS       Z7, Z11, Z13
-	VMULPS       Z3, Z13, Z13
-	VSUBPS       Z7, Z12, Z14
-	VMULPS       Z3, Z14, Z14
-	VCVTPS2DQ    Z7, Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPSRLD       $0x10, Z17, Z18
-	VPORD        Z18, Z17, Z17
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near38:
-	VCVTPH2PS   (DX), Z18
-	VCVTPH2PS   32(DX), Z19
-	VCVTPH2PS   64(DX), Z20
-	VCVTPH2PS   96(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKSSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
-	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z18, (BX)
-	JMP         stored40
-
-around39:
-	VMOVNTDQ Z18, (BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z3
-	VMOVUPS 64(SI), Z4
-	VMOVUPS 128(SI), Z5
-	VMOVUPS 192(SI), Z6
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z7
-	VMOVUPS 64(DI), Z8
-	VMOVUPS 128(DI), Z9
-	VMOVUPS 192(DI), Z10
-
-loaded45:
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	VDIVPS    Z5, Z15, Z15
-	VDIVPS    Z6, Z16, Z16
-	JMP       divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z3, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z4, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z6, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided47:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VADDPS        Z9, Z15, Z15
-	VADDPS        Z10, Z16, Z16
-	VMINPS        Z12, Z13, Z13
-	VMINPS        Z12, Z14, Z14
-	VMINPS        Z12, Z15, Z15
-	VMINPS        Z12, Z16, Z16
-	VMAXPS        Z11, Z13, Z13
-	VMAXPS        Z11, Z14, Z14
-	VMAXPS        Z11, Z15, Z15
-	VMAXPS        Z11, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPACKSSWB     Z14, Z13, Z13
-	VPERMD        Z13, Z2, Z13
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z13, (BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z13, (BX)
-
-stored49:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z3
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z7
-
-loaded53:
-	VCVTPH2PS.Z (DX), K1, Z13
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z3, Z13, Z13
-	JMP         divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided55:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z12, Z13, Z13
-	VMAXPS        Z11, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVSDB      Z13, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
-	VMOVDQU64    quarters64<>+0(SB), Z1
-	VMOVDQU64    transposed32<>+0(SB), Z2
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z3
-	VBROADCASTSS 64(CX), Z4
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	VCVTPH2PS.Z  (DX), K1, Z7
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
-
-divided10:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVUSDB     Z5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z5
-	VBROADCASTSS 2048(R10), Z5
-	VBROADCASTSS 2560(R10), Z6
-	VBROADCASTSS 3072(R10), Z7
-	VBROADCASTSS 3584(R10), Z8
-	VPBROADCASTD 4096(R10), Z9
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VCVTPH2PS   (DX), Z10
-	VCVTPH2PS   32(DX), Z11
-	VCVTPH2PS   64(DX), Z12
-	VCVTPH2PS   96(DX), Z13
-	VMINPS      Z10, Z6, Z10
-	VMAXPS      Z10, Z5, Z10
-	VMULPS      Z8, Z10, Z14
-	VFMADD231PS Z7, Z10, Z14
-	VMINPS      Z11, Z6, Z11
-	VMAXPS      Z11, Z5, Z11
-	VMULPS      Z8, Z11, Z10
-	VFMADD231PS Z7, Z11, Z10
-	VMINPS      Z12, Z6, Z12
-	VMAXPS      Z12, Z5, Z12
-	VMULPS      Z8, Z12, Z11
-	VFMADD231PS Z7, Z12, Z11
-	VMINPS      Z13, Z6, Z13
-	VMAXPS      Z13, Z5, Z13
-	VMULPS      Z8, Z13, Z12
-	VFMADD231PS Z7, Z13, Z12
-	VCVTPS2DQ   Z14, Z13
-	VCVTPS2DQ   Z10, Z10
-	VCVTPS2DQ   Z11, Z11
-	VCVTPS2DQ   Z12, Z12
-	VMOVDQA64   Z13, Z13
-	VPERMT2W    Z10, Z0, Z13
-	VMOVDQA64   Z11, Z10
-	VPERMT2W    Z12, Z0, Z10
-	VPADDW      Z9, Z13, Z13
-	VPADDW      Z9, Z10, Z10
-	VPACKUSWB   Z10, Z13, Z10
-	VPERMQ      Z10, Z1, Z10
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Z10, (BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Z10, (BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 1024(R10), Z6
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VCVTPH2PS (DX), Z7
-	VCVTPH2PS 32(DX), Z8
-	VCVTPH2PS 64(DX), Z9
-	VCVTPH2PS 96(DX), Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z5, Z7, Z7
-	VDIVPS    Z5, Z8, Z8
-	VDIVPS    Z5, Z9, Z9
-	VDIVPS    Z5, Z10, Z10
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z5, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided25:
-	VCMPPS        $0x07, Z7, Z7, K1
-	VCMPPS        $0x07, Z8, Z8, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z7, K1, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z6, Z7, Z7
-	VADDPS        Z6, Z8, Z8
-	VADDPS        Z6, Z9, Z9
-	VADDPS        Z6, Z10, Z10
-	VMINPS        Z4, Z7, Z7
-	VMINPS        Z4, Z8, Z8
-	VMINPS        Z4, Z9, Z9
-	VMINPS        Z4, Z10, Z10
-	VMAXPS        Z3, Z7, Z7
-	VMAXPS        Z3, Z8, Z8
-	VMAXPS        Z3, Z9, Z9
-	VMAXPS        Z3, Z10, Z10
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z8, Z7, Z7
-	VPACKSSDW     Z10, Z9, Z8
-	VPACKUSWB     Z8, Z7, Z7
-	VPERMD        Z7, Z2, Z7
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z7, (BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z7, (BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 1024(R9), Z6
-	VCVTPH2PS.Z  (DX), K1, Z7
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z5, Z7, Z5
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z5, Z8, Z8
-	VMULPS  Z8, Z7, Z5
-
-divided33:
-	VCMPPS        $0x07, Z5, Z5, K2
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VADDPS        Z6, Z5, Z5
-	VMINPS        Z4, Z5, Z5
-	VMAXPS        Z3, Z5, Z5
-	VCVTPS2DQ     Z5, Z5
-	VPMOVUSDB     Z5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS 56(CX), Z11
-	VBROADCASTSS 64(CX), Z12
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z12, Z7, Z13
-	VMINPS       Z12, Z8, Z14
-	VMINPS       Z12, Z9, Z15
-	VMINPS       Z12, Z10, Z16
-	VMAXPS       Z11, Z13, Z13
-	VMAXPS       Z11, Z14, Z14
-	VMAXPS       Z11, Z15, Z14
-	VMAXPS       Z11, Z16, Z14
-	VMOVD        X13, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z15
-	VFNMADD231PS Z3, Z15, Z16
-	VDIVPS       Z3, Z16, Z16
-	VSUBPS       Z7, Z11, Z13
-	VMULPS       Z3, Z13, Z13
-	VSUBPS       Z7, Z12, Z14
-	VMULPS       Z3, Z14, Z14
-	VCVTPS2DQ    Z7, Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPSRLD       $0x10, Z17, Z18
-	VPORD        Z18, Z17, Z17
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near38:
-	VCVTPH2PS   (DX), Z18
-	VCVTPH2PS   32(DX), Z19
-	VCVTPH2PS   64(DX), Z20
-	VCVTPH2PS   96(DX), Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z0, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z0, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKUSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z1, Z18
-	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z18, (BX)
-	JMP         stored40
-
-around39:
-	VMOVNTDQ Z18, (BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z3
-	VMOVUPS 64(SI), Z4
-	VMOVUPS 128(SI), Z5
-	VMOVUPS 192(SI), Z6
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z7
-	VMOVUPS 64(DI), Z8
-	VMOVUPS 128(DI), Z9
-	VMOVUPS 192(DI), Z10
-
-loaded45:
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	VDIVPS    Z5, Z15, Z15
-	VDIVPS    Z6, Z16, Z16
-	JMP       divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z3, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z4, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z6, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided47:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VADDPS        Z9, Z15, Z15
-	VADDPS        Z10, Z16, Z16
-	VMINPS        Z12, Z13, Z13
-	VMINPS        Z12, Z14, Z14
-	VMINPS        Z12, Z15, Z15
-	VMINPS        Z12, Z16, Z16
-	VMAXPS        Z11, Z13, Z13
-	VMAXPS        Z11, Z14, Z14
-	VMAXPS        Z11, Z15, Z15
-	VMAXPS        Z11, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPACKUSWB     Z14, Z13, Z13
-	VPERMD        Z13, Z2, Z13
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z13, (BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z13, (BX)
-
-stored49:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z3
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z7
-
-loaded53:
-	VCVTPH2PS.Z (DX), K1, Z13
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z3, Z13, Z13
-	JMP         divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided55:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z12, Z13, Z13
-	VMAXPS        Z11, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVUSDB     Z13, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16S16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VCVTPH2PS.Z  (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVSDW      Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VCVTPH2PS     (DX), Z7
-	VCVTPH2PS     32(DX), Z9
-	VCVTPH2PS     64(DX), Z10
-	VCVTPH2PS     96(DX), Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
-	VMINPS        Z9, Z4, Z9
-	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
-	VMINPS        Z10, Z4, Z10
-	VMAXPS        Z10, Z3, Z10
-	VMULPS        Z6, Z10, Z9
-	VFMADD231PS   Z5, Z10, Z9
-	VMINPS        Z11, Z4, Z11
-	VMAXPS        Z11, Z3, Z11
-	VMULPS        Z6, Z11, Z10
-	VFMADD231PS   Z5, Z11, Z10
-	VCMPPS        $0x07, Z12, Z12, K1
+	JNE       reciprocal19
+	VDIVPS    Z4, Z6, Z6
+	VDIVPS    Z4, Z7, Z7
+	VDIVPS    Z4, Z8, Z8
+	VDIVPS    Z4, Z9, Z9
+	JMP       divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z4, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided20:
+	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z7, Z11, Z7
-	VPERMQ        Z7, Z0, Z7
-	VPACKSSDW     Z10, Z9, Z9
-	VPERMQ        Z9, Z0, Z9
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z7, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z9, 64(BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VCVTPH2PS (DX), Z5
-	VCVTPH2PS 32(DX), Z6
-	VCVTPH2PS 64(DX), Z7
-	VCVTPH2PS 96(DX), Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z3, Z5, Z5
-	VDIVPS    Z3, Z6, Z6
-	VDIVPS    Z3, Z7, Z7
-	VDIVPS    Z3, Z8, Z8
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided25:
-	VCMPPS        $0x07, Z5, Z5, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z7, Z7, K3
-	VCMPPS        $0x07, Z8, Z8, K4
-	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VADDPS        Z4, Z8, Z8
-	VMINPS        Z2, Z5, Z5
-	VMINPS        Z2, Z6, Z6
-	VMINPS        Z2, Z7, Z7
-	VMINPS        Z2, Z8, Z8
-	VMAXPS        Z1, Z5, Z5
-	VMAXPS        Z1, Z6, Z6
-	VMAXPS        Z1, Z7, Z7
-	VMAXPS        Z1, Z8, Z8
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VPACKSSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	VPACKSSDW     Z8, Z7, Z6
-	VPERMQ        Z6, Z0, Z6
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z5, (BX)
-	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
-	VCVTPH2PS.Z  (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided33:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVSDW      Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS 56(CX), Z9
-	VBROADCASTSS 64(CX), Z10
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z10, Z5, Z11
-	VMINPS       Z10, Z6, Z12
-	VMINPS       Z10, Z7, Z13
-	VMINPS       Z10, Z8, Z14
-	VMAXPS       Z9, Z11, Z11
-	VMAXPS       Z9, Z12, Z12
-	VMAXPS       Z9, Z13, Z12
-	VMAXPS       Z9, Z14, Z12
-	VMOVD        X11, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z1, Z14, Z13
-	VFNMADD231PS Z1, Z13, Z14
-	VDIVPS       Z1, Z14, Z14
-	VSUBPS       Z5, Z9, Z11
-	VMULPS       Z1, Z11, Z11
-	VSUBPS       Z5, Z10, Z12
-	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x10, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near38:
-	VCVTPH2PS     (DX), Z15
-	VCVTPH2PS     32(DX), Z16
-	VCVTPH2PS     64(DX), Z17
-	VCVTPH2PS     96(DX), Z18
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z19
-	VFMADD231PS   Z13, Z15, Z19
-	VMINPS        Z16, Z12, Z16
-	VMAXPS        Z16, Z11, Z16
-	VMULPS        Z14, Z16, Z15
-	VFMADD231PS   Z13, Z16, Z15
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z16
-	VFMADD231PS   Z13, Z17, Z16
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VCMPPS        $0x07, Z19, Z19, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z16, Z16, K3
-	VCMPPS        $0x07, Z17, Z17, K4
-	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
-	VADDPS        Z5, Z18, Z18
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VADDPS        Z8, Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VPACKSSDW     Z15, Z18, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKSSDW     Z17, Z16, Z16
-	VPERMQ        Z16, Z0, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z16, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z16, 64(BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded45:
-	VCVTPH2PS (DX), Z11
-	VCVTPH2PS 32(DX), Z12
-	VCVTPH2PS 64(DX), Z13
-	VCVTPH2PS 96(DX), Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	JMP       divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided47:
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z12, Z12, K2
-	VCMPPS        $0x07, Z13, Z13, K3
-	VCMPPS        $0x07, Z14, Z14, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VMINPS        Z10, Z11, Z11
-	VMINPS        Z10, Z12, Z12
-	VMINPS        Z10, Z13, Z13
-	VMINPS        Z10, Z14, Z14
-	VMAXPS        Z9, Z11, Z11
-	VMAXPS        Z9, Z12, Z12
-	VMAXPS        Z9, Z13, Z13
-	VMAXPS        Z9, Z14, Z14
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VPACKSSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	VPACKSSDW     Z14, Z13, Z12
-	VPERMQ        Z12, Z0, Z12
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-
-stored49:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded53:
-	VCVTPH2PS.Z (DX), K1, Z11
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z1, Z11, Z11
-	JMP         divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided55:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z5, Z11, Z11
-	VMINPS        Z10, Z11, Z11
-	VMAXPS        Z9, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16U16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VCVTPH2PS.Z  (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVUSDW     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VCVTPH2PS     (DX), Z7
-	VCVTPH2PS     32(DX), Z9
-	VCVTPH2PS     64(DX), Z10
-	VCVTPH2PS     96(DX), Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
-	VMINPS        Z9, Z4, Z9
-	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
-	VMINPS        Z10, Z4, Z10
-	VMAXPS        Z10, Z3, Z10
-	VMULPS        Z6, Z10, Z9
-	VFMADD231PS   Z5, Z10, Z9
-	VMINPS        Z11, Z4, Z11
-	VMAXPS        Z11, Z3, Z11
-	VMULPS        Z6, Z11, Z10
-	VFMADD231PS   Z5, Z11, Z10
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKUSDW     Z7, Z11, Z7
-	VPERMQ        Z7, Z0, Z7
-	VPACKUSDW     Z10, Z9, Z9
-	VPERMQ        Z9, Z0, Z9
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z7, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z9, 64(BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VCVTPH2PS (DX), Z5
-	VCVTPH2PS 32(DX), Z6
-	VCVTPH2PS 64(DX), Z7
-	VCVTPH2PS 96(DX), Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z3, Z5, Z5
-	VDIVPS    Z3, Z6, Z6
-	VDIVPS    Z3, Z7, Z7
-	VDIVPS    Z3, Z8, Z8
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided25:
-	VCMPPS        $0x07, Z5, Z5, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z7, Z7, K3
-	VCMPPS        $0x07, Z8, Z8, K4
-	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VADDPS        Z4, Z8, Z8
-	VMINPS        Z2, Z5, Z5
-	VMINPS        Z2, Z6, Z6
-	VMINPS        Z2, Z7, Z7
-	VMINPS        Z2, Z8, Z8
-	VMAXPS        Z1, Z5, Z5
-	VMAXPS        Z1, Z6, Z6
-	VMAXPS        Z1, Z7, Z7
-	VMAXPS        Z1, Z8, Z8
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VPACKUSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	VPACKUSDW     Z8, Z7, Z6
-	VPERMQ        Z6, Z0, Z6
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z5, (BX)
-	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
-	VCVTPH2PS.Z  (DX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided33:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVUSDW     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS 56(CX), Z9
-	VBROADCASTSS 64(CX), Z10
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z10, Z5, Z11
-	VMINPS       Z10, Z6, Z12
-	VMINPS       Z10, Z7, Z13
-	VMINPS       Z10, Z8, Z14
-	VMAXPS       Z9, Z11, Z11
-	VMAXPS       Z9, Z12, Z12
-	VMAXPS       Z9, Z13, Z12
-	VMAXPS       Z9, Z14, Z12
-	VMOVD        X11, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z1, Z14, Z13
-	VFNMADD231PS Z1, Z13, Z14
-	VDIVPS       Z1, Z14, Z14
-	VSUBPS       Z5, Z9, Z11
-	VMULPS       Z1, Z11, Z11
-	VSUBPS       Z5, Z10, Z12
-	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x10, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near38:
-	VCVTPH2PS     (DX), Z15
-	VCVTPH2PS     32(DX), Z16
-	VCVTPH2PS     64(DX), Z17
-	VCVTPH2PS     96(DX), Z18
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z19
-	VFMADD231PS   Z13, Z15, Z19
-	VMINPS        Z16, Z12, Z16
-	VMAXPS        Z16, Z11, Z16
-	VMULPS        Z14, Z16, Z15
-	VFMADD231PS   Z13, Z16, Z15
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z16
-	VFMADD231PS   Z13, Z17, Z16
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VCMPPS        $0x07, Z19, Z19, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z16, Z16, K3
-	VCMPPS        $0x07, Z17, Z17, K4
-	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
-	VADDPS        Z5, Z18, Z18
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VADDPS        Z8, Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VPACKUSDW     Z15, Z18, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKUSDW     Z17, Z16, Z16
-	VPERMQ        Z16, Z0, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z16, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z16, 64(BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded45:
-	VCVTPH2PS (DX), Z11
-	VCVTPH2PS 32(DX), Z12
-	VCVTPH2PS 64(DX), Z13
-	VCVTPH2PS 96(DX), Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	JMP       divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided47:
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z12, Z12, K2
-	VCMPPS        $0x07, Z13, Z13, K3
-	VCMPPS        $0x07, Z14, Z14, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VMINPS        Z10, Z11, Z11
-	VMINPS        Z10, Z12, Z12
-	VMINPS        Z10, Z13, Z13
-	VMINPS        Z10, Z14, Z14
-	VMAXPS        Z9, Z11, Z11
-	VMAXPS        Z9, Z12, Z12
-	VMAXPS        Z9, Z13, Z13
-	VMAXPS        Z9, Z14, Z14
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VPACKUSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	VPACKUSDW     Z14, Z13, Z12
-	VPERMQ        Z12, Z0, Z12
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-
-stored49:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded53:
-	VCVTPH2PS.Z (DX), K1, Z11
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z1, Z11, Z11
-	JMP         divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided55:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z5, Z11, Z11
-	VMINPS        Z10, Z11, Z11
-	VMAXPS        Z9, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16I32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z1
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VCVTPH2PS     (DX), Z6
-	VCVTPH2PS     32(DX), Z8
-	VCVTPH2PS     64(DX), Z9
-	VCVTPH2PS     96(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z8, Z8, K3
 	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VCVTPS2DQ     Z10, Z11
-	VCVTPS2DQ     Z6, Z12
-	VCVTPS2DQ     Z8, Z13
-	VCVTPS2DQ     Z9, Z14
-	VMOVUPS       all32_4f000000<>+0(SB), Z15
-	VCMPPS        $0x1d, Z15, Z10, K1
-	VCMPPS        $0x1d, Z15, Z6, K2
-	VCMPPS        $0x1d, Z15, Z8, K3
-	VCMPPS        $0x1d, Z15, Z9, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z3, Z6, Z6
+	VMINPS        Z3, Z7, Z7
+	VMINPS        Z3, Z8, Z8
+	VMINPS        Z3, Z9, Z9
+	VMAXPS        Z2, Z6, Z6
+	VMAXPS        Z2, Z7, Z7
+	VMAXPS        Z2, Z8, Z8
+	VMAXPS        Z2, Z9, Z9
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VPACKSSDW     Z7, Z6, Z6
+	VPACKSSDW     Z9, Z8, Z7
+	VPANDD        Z0, Z6, Z6
+	VPANDD        Z0, Z7, Z7
+	VPACKUSWB     Z7, Z6, Z6
+	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	VMOVDQU64     Z13, 128(BX)
-	VMOVDQU64     Z14, 192(BX)
-	JMP           stored18
+	JNE           around21
+	VMOVDQU64     Z6, (BX)
+	JMP           stored22
 
-around17:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-	VMOVNTDQ Z13, 128(BX)
-	VMOVNTDQ Z14, 192(BX)
+around21:
+	VMOVNTDQ Z6, (BX)
 
-stored18:
+stored22:
 	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn14
 
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
+turns16:
+some5:
+some23:
+	TESTQ      AX, AX
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
+
+near25:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VCVTPH2PS (DX), Z4
-	VCVTPH2PS 32(DX), Z5
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided25:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z8
-	VCVTPS2DQ     Z5, Z9
-	VCVTPS2DQ     Z6, Z10
-	VCVTPS2DQ     Z7, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z4, K1
-	VCMPPS        $0x1d, Z12, Z5, K2
-	VCMPPS        $0x1d, Z12, Z6, K3
-	VCMPPS        $0x1d, Z12, Z7, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z8, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	VMOVDQU64     Z10, 128(BX)
-	VMOVDQU64     Z11, 192(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
+strand26:
+	VBROADCASTSS (R10), Z4
+	VBROADCASTSS 1024(R10), Z5
+	VCVTPH2PS.Z  (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JNE          reciprocal27
+	VDIVPS       Z4, Z6, Z4
+	JMP          divided28
 
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z4, Z7, Z7
+	VMULPS  Z7, Z6, Z4
 
-divided33:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
+divided28:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z5, Z4, Z4
+	VMINPS        Z3, Z4, Z4
+	VMAXPS        Z2, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VPMOVDB       Z4, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
 	SUBQ          192(CX), BX
 	ADDQ          $+32, DX
-	ADDQ          $+64, BX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8388,298 +1339,268 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS (DI), Z9
+	VBROADCASTSS 56(CX), Z10
+	VBROADCASTSS 64(CX), Z11
 
 row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z9, Z4, Z10
-	VMINPS       Z9, Z5, Z11
-	VMINPS       Z9, Z6, Z12
-	VMINPS       Z9, Z7, Z13
-	VMAXPS       Z8, Z10, Z10
-	VMAXPS       Z8, Z11, Z11
-	VMAXPS       Z8, Z12, Z11
-	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R8
+	JHI          divide31
+	VMINPS       Z11, Z6, Z12
+	VMINPS       Z11, Z7, Z13
+	VMINPS       Z11, Z8, Z14
+	VMINPS       Z11, Z9, Z15
+	VMAXPS       Z10, Z12, Z12
+	VMAXPS       Z10, Z13, Z13
+	VMAXPS       Z10, Z14, Z13
+	VMAXPS       Z10, Z15, Z13
+	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z0, Z13, Z12
-	VFNMADD231PS Z0, Z12, Z13
-	VDIVPS       Z0, Z13, Z13
-	VSUBPS       Z4, Z8, Z10
-	VMULPS       Z0, Z10, Z10
-	VSUBPS       Z4, Z9, Z11
-	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
+	JNE          divide31
+	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z14
+	VFNMADD231PS Z2, Z14, Z15
+	VDIVPS       Z2, Z15, Z15
+	VSUBPS       Z6, Z10, Z12
+	VMULPS       Z2, Z12, Z12
+	VSUBPS       Z6, Z11, Z13
+	VMULPS       Z2, Z13, Z13
+	VCVTPS2DQ    Z6, Z16
+	VPSLLD       $0x18, Z16, Z16
+	VPSRLD       $0x08, Z16, Z17
+	VPORD        Z17, Z16, Z16
+	VPSRLD       $0x10, Z16, Z17
+	VPORD        Z17, Z16, Z16
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
-	VCVTPH2PS     (DX), Z14
-	VCVTPH2PS     32(DX), Z15
-	VCVTPH2PS     64(DX), Z16
-	VCVTPH2PS     96(DX), Z17
-	VMINPS        Z14, Z11, Z14
-	VMAXPS        Z14, Z10, Z14
-	VMULPS        Z13, Z14, Z18
-	VFMADD231PS   Z12, Z14, Z18
-	VMINPS        Z15, Z11, Z15
-	VMAXPS        Z15, Z10, Z15
-	VMULPS        Z13, Z15, Z14
-	VFMADD231PS   Z12, Z15, Z14
-	VMINPS        Z16, Z11, Z16
-	VMAXPS        Z16, Z10, Z16
-	VMULPS        Z13, Z16, Z15
-	VFMADD231PS   Z12, Z16, Z15
-	VMINPS        Z17, Z11, Z17
-	VMAXPS        Z17, Z10, Z17
-	VMULPS        Z13, Z17, Z16
-	VFMADD231PS   Z12, Z17, Z16
-	VCMPPS        $0x07, Z18, Z18, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z4, Z17, Z17
-	VADDPS        Z5, Z14, Z14
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VCVTPS2DQ     Z17, Z18
-	VCVTPS2DQ     Z14, Z19
-	VCVTPS2DQ     Z15, Z20
-	VCVTPS2DQ     Z16, Z21
-	VMOVUPS       all32_4f000000<>+0(SB), Z22
-	VCMPPS        $0x1d, Z22, Z17, K1
-	VCMPPS        $0x1d, Z22, Z14, K2
-	VCMPPS        $0x1d, Z22, Z15, K3
-	VCMPPS        $0x1d, Z22, Z16, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z18, (BX)
-	VMOVDQU64     Z19, 64(BX)
-	VMOVDQU64     Z20, 128(BX)
-	VMOVDQU64     Z21, 192(BX)
-	JMP           stored40
+near34:
+	VCVTPH2PS   (DX), Z17
+	VCVTPH2PS   32(DX), Z18
+	VCVTPH2PS   64(DX), Z19
+	VCVTPH2PS   96(DX), Z20
+	VMINPS      Z17, Z13, Z17
+	VMAXPS      Z17, Z12, Z17
+	VMULPS      Z15, Z17, Z21
+	VFMADD231PS Z14, Z17, Z21
+	VMINPS      Z18, Z13, Z18
+	VMAXPS      Z18, Z12, Z18
+	VMULPS      Z15, Z18, Z17
+	VFMADD231PS Z14, Z18, Z17
+	VMINPS      Z19, Z13, Z19
+	VMAXPS      Z19, Z12, Z19
+	VMULPS      Z15, Z19, Z18
+	VFMADD231PS Z14, Z19, Z18
+	VMINPS      Z20, Z13, Z20
+	VMAXPS      Z20, Z12, Z20
+	VMULPS      Z15, Z20, Z19
+	VFMADD231PS Z14, Z20, Z19
+	VCVTPS2DQ   Z21, Z20
+	VCVTPS2DQ   Z17, Z17
+	VCVTPS2DQ   Z18, Z18
+	VCVTPS2DQ   Z19, Z19
+	VPACKSSDW   Z17, Z20, Z17
+	VPACKSSDW   Z19, Z18, Z18
+	VPANDD      Z0, Z17, Z17
+	VPANDD      Z0, Z18, Z18
+	VPACKUSWB   Z18, Z17, Z17
+	VPERMD      Z17, Z1, Z17
+	VPADDB      Z16, Z17, Z17
+	CMPB        76(CX), $0x00
+	JNE         around35
+	VMOVDQU64   Z17, (BX)
+	JMP         stored36
 
-around39:
-	VMOVNTDQ Z18, (BX)
-	VMOVNTDQ Z19, 64(BX)
-	VMOVNTDQ Z20, 128(BX)
-	VMOVNTDQ Z21, 192(BX)
+around35:
+	VMOVNTDQ Z17, (BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
-	ADDQ $+256, BX
+	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
+	JEQ     loaded40
+	VMOVUPS (SI), Z2
+	VMOVUPS 64(SI), Z3
+	VMOVUPS 128(SI), Z4
+	VMOVUPS 192(SI), Z5
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded41
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	VMOVUPS 128(DI), Z8
+	VMOVUPS 192(DI), Z9
 
-loaded45:
-	VCVTPH2PS (DX), Z10
-	VCVTPH2PS 32(DX), Z11
-	VCVTPH2PS 64(DX), Z12
-	VCVTPH2PS 96(DX), Z13
+loaded41:
+	VCVTPH2PS (DX), Z12
+	VCVTPH2PS 32(DX), Z13
+	VCVTPH2PS 64(DX), Z14
+	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
+	JNE       reciprocal42
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided47
+	VDIVPS    Z4, Z14, Z14
+	VDIVPS    Z5, Z15, Z15
+	JMP       divided43
 
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
+reciprocal42:
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z2, Z16, Z16
+	VMULPS  Z16, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z3, Z16, Z16
+	VMULPS  Z16, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z4, Z16, Z16
+	VMULPS  Z16, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z5, Z16, Z16
+	VMULPS  Z16, Z15, Z15
 
-divided47:
-	VCMPPS        $0x07, Z10, Z10, K1
-	VCMPPS        $0x07, Z11, Z11, K2
-	VCMPPS        $0x07, Z12, Z12, K3
-	VCMPPS        $0x07, Z13, Z13, K4
-	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
-	VADDPS        Z4, Z10, Z10
-	VADDPS        Z5, Z11, Z11
+divided43:
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z13, Z13, K2
+	VCMPPS        $0x07, Z14, Z14, K3
+	VCMPPS        $0x07, Z15, Z15, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
 	VADDPS        Z6, Z12, Z12
 	VADDPS        Z7, Z13, Z13
-	VMINPS        Z9, Z10, Z10
-	VMINPS        Z9, Z11, Z11
-	VMINPS        Z9, Z12, Z12
-	VMINPS        Z9, Z13, Z13
-	VMAXPS        Z8, Z10, Z10
-	VMAXPS        Z8, Z11, Z11
-	VMAXPS        Z8, Z12, Z12
-	VMAXPS        Z8, Z13, Z13
-	VCVTPS2DQ     Z10, Z14
-	VCVTPS2DQ     Z11, Z15
-	VCVTPS2DQ     Z12, Z16
-	VCVTPS2DQ     Z13, Z17
-	VMOVUPS       all32_4f000000<>+0(SB), Z18
-	VCMPPS        $0x1d, Z18, Z10, K1
-	VCMPPS        $0x1d, Z18, Z11, K2
-	VCMPPS        $0x1d, Z18, Z12, K3
-	VCMPPS        $0x1d, Z18, Z13, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
+	VADDPS        Z8, Z14, Z14
+	VADDPS        Z9, Z15, Z15
+	VMINPS        Z11, Z12, Z12
+	VMINPS        Z11, Z13, Z13
+	VMINPS        Z11, Z14, Z14
+	VMINPS        Z11, Z15, Z15
+	VMAXPS        Z10, Z12, Z12
+	VMAXPS        Z10, Z13, Z13
+	VMAXPS        Z10, Z14, Z14
+	VMAXPS        Z10, Z15, Z15
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z15, Z15
+	VPACKSSDW     Z13, Z12, Z12
+	VPACKSSDW     Z15, Z14, Z13
+	VPANDD        Z0, Z12, Z12
+	VPANDD        Z0, Z13, Z13
+	VPACKUSWB     Z13, Z12, Z12
+	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z14, (BX)
-	VMOVDQU64     Z15, 64(BX)
-	VMOVDQU64     Z16, 128(BX)
-	VMOVDQU64     Z17, 192(BX)
-	JMP           stored49
+	JNE           around44
+	VMOVDQU64     Z12, (BX)
+	JMP           stored45
 
-around48:
-	VMOVNTDQ Z14, (BX)
-	VMOVNTDQ Z15, 64(BX)
-	VMOVNTDQ Z16, 128(BX)
-	VMOVNTDQ Z17, 192(BX)
+around44:
+	VMOVNTDQ Z12, (BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
-	ADDQ $+256, BX
+	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z2
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z6
 
-loaded53:
-	VCVTPH2PS.Z (DX), K1, Z10
+loaded49:
+	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided55
+	JNE         reciprocal50
+	VDIVPS      Z2, Z12, Z12
+	JMP         divided51
 
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
+reciprocal50:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z2, Z13, Z13
+	VMULPS  Z13, Z12, Z12
 
-divided55:
-	VCMPPS        $0x07, Z10, Z10, K2
-	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
-	VADDPS        Z4, Z10, Z10
-	VMINPS        Z9, Z10, Z10
-	VMAXPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z10, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z10, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
-	VMOVDQU32     Z11, K1, (BX)
+divided51:
+	VCMPPS        $0x07, Z12, Z12, K2
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VADDPS        Z6, Z12, Z12
+	VMINPS        Z11, Z12, Z12
+	VMAXPS        Z10, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPMOVDB       Z12, K1, (BX)
 	ADDQ          $+32, DX
-	ADDQ          $+64, BX
+	ADDQ          $+16, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8695,9 +1616,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512BF16S8(n int, f *frame)
+// func quantizeAVX512BF16I8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -8706,321 +1627,271 @@ TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), DI
 	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
 	VMOVDQU64    even16split<>+0(SB), Z1
-	VMOVDQU64    quarters64<>+0(SB), Z2
-	VMOVDQU64    transposed32<>+0(SB), Z3
-	VMOVDQU64    even16<>+0(SB), Z4
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z2
+	VMOVDQU64    quarters64<>+0(SB), Z3
+	VMOVDQU64    transposed32<>+0(SB), Z4
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
 
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x00, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand10:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z7
+	VBROADCASTSS 2560(R11), Z8
+	VBROADCASTSS 3072(R11), Z9
+	VBROADCASTSS 3584(R11), Z10
+	VPBROADCASTD 4096(R11), Z11
+	MOVQ         104(CX), R9
+
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near11:
+	VMOVDQU32   (DX), Z13
+	VPSLLD      $0x10, Z13, Z12
+	VPANDD      Z0, Z13, Z13
+	VMOVDQU32   64(DX), Z15
+	VPSLLD      $0x10, Z15, Z14
+	VPANDD      Z0, Z15, Z15
+	VMINPS      Z12, Z8, Z12
+	VMAXPS      Z12, Z7, Z12
+	VMULPS      Z10, Z12, Z16
+	VFMADD231PS Z9, Z12, Z16
+	VMINPS      Z13, Z8, Z13
+	VMAXPS      Z13, Z7, Z13
+	VMULPS      Z10, Z13, Z12
+	VFMADD231PS Z9, Z13, Z12
+	VMINPS      Z14, Z8, Z14
+	VMAXPS      Z14, Z7, Z14
+	VMULPS      Z10, Z14, Z13
+	VFMADD231PS Z9, Z14, Z13
+	VMINPS      Z15, Z8, Z15
+	VMAXPS      Z15, Z7, Z15
+	VMULPS      Z10, Z15, Z14
+	VFMADD231PS Z9, Z15, Z14
+	VCVTPS2DQ   Z16, Z15
+	VCVTPS2DQ   Z12, Z12
+	VCVTPS2DQ   Z13, Z13
+	VCVTPS2DQ   Z14, Z14
+	VMOVDQA64   Z15, Z15
+	VPERMT2W    Z12, Z1, Z15
+	VMOVDQA64   Z13, Z12
+	VPERMT2W    Z14, Z1, Z12
+	VPANDD      Z2, Z15, Z15
+	VPANDD      Z2, Z12, Z12
+	VPACKUSWB   Z12, Z15, Z12
+	VPERMQ      Z12, Z3, Z12
+	VPADDB      Z11, Z12, Z12
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU64   Z12, (BX)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ Z12, (BX)
+
+stored13:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn14:
+	CMPQ AX, 104(CX)
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand17:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z8
+	MOVQ         104(CX), R9
+
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near18:
+	VPMOVZXWD (DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	CMPB      75(CX), $0x00
+	JNE       reciprocal19
+	VDIVPS    Z7, Z9, Z9
+	VDIVPS    Z7, Z10, Z10
+	VDIVPS    Z7, Z11, Z11
+	VDIVPS    Z7, Z12, Z12
+	JMP       divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z9, Z9
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z12, Z12
+
+divided20:
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z12
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z12, Z12
+	VMINPS        Z6, Z9, Z9
+	VMINPS        Z6, Z10, Z10
+	VMINPS        Z6, Z11, Z11
+	VMINPS        Z6, Z12, Z12
+	VMAXPS        Z5, Z9, Z9
+	VMAXPS        Z5, Z10, Z10
+	VMAXPS        Z5, Z11, Z11
+	VMAXPS        Z5, Z12, Z12
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VPACKSSDW     Z10, Z9, Z9
+	VPACKSSDW     Z12, Z11, Z10
+	VPANDD        Z2, Z9, Z9
+	VPANDD        Z2, Z10, Z10
+	VPACKUSWB     Z10, Z9, Z9
+	VPERMD        Z9, Z4, Z9
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z9, (BX)
+	JMP           stored22
+
+around21:
+	VMOVNTDQ Z9, (BX)
+
+stored22:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R9
+	JNE  block15
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn14
+
+turns16:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some23:
+	TESTQ      AX, AX
+	JLE        done24
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near25:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 1024(R10), Z7
-	VPMOVZXWD.Z  (DX), K1, Z8
-	VPSLLD       $0x10, Z8, Z8
+strand26:
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS 1024(R10), Z8
+	VPMOVZXWD.Z  (DX), K1, Z9
+	VPSLLD       $0x10, Z9, Z9
 	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z6, Z8, Z6
-	JMP          divided10
+	JNE          reciprocal27
+	VDIVPS       Z7, Z9, Z7
+	JMP          divided28
 
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z6, Z9, Z9
-	VMULPS  Z9, Z8, Z6
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z7, Z10, Z10
+	VMULPS  Z10, Z9, Z7
 
-divided10:
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VADDPS        Z7, Z6, Z6
-	VMINPS        Z5, Z6, Z6
-	VMAXPS        Z4, Z6, Z6
-	VCVTPS2DQ     Z6, Z6
-	VPMOVSDB      Z6, K1, (BX)
+divided28:
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z8, Z7, Z7
+	VMINPS        Z6, Z7, Z7
+	VMAXPS        Z5, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPMOVDB       Z7, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 1024(R10), Z6
-	VBROADCASTSS 2048(R10), Z6
-	VBROADCASTSS 2560(R10), Z7
-	VBROADCASTSS 3072(R10), Z8
-	VBROADCASTSS 3584(R10), Z9
-	VPBROADCASTD 4096(R10), Z10
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VMOVDQU32   (DX), Z12
-	VPSLLD      $0x10, Z12, Z11
-	VPANDD      Z0, Z12, Z12
-	VMOVDQU32   64(DX), Z14
-	VPSLLD      $0x10, Z14, Z13
-	VPANDD      Z0, Z14, Z14
-	VMINPS      Z11, Z7, Z11
-	VMAXPS      Z11, Z6, Z11
-	VMULPS      Z9, Z11, Z15
-	VFMADD231PS Z8, Z11, Z15
-	VMINPS      Z12, Z7, Z12
-	VMAXPS      Z12, Z6, Z12
-	VMULPS      Z9, Z12, Z11
-	VFMADD231PS Z8, Z12, Z11
-	VMINPS      Z13, Z7, Z13
-	VMAXPS      Z13, Z6, Z13
-	VMULPS      Z9, Z13, Z12
-	VFMADD231PS Z8, Z13, Z12
-	VMINPS      Z14, Z7, Z14
-	VMAXPS      Z14, Z6, Z14
-	VMULPS      Z9, Z14, Z13
-	VFMADD231PS Z8, Z14, Z13
-	VCVTPS2DQ   Z15, Z14
-	VCVTPS2DQ   Z11, Z11
-	VCVTPS2DQ   Z12, Z12
-	VCVTPS2DQ   Z13, Z13
-	VMOVDQA64   Z14, Z14
-	VPERMT2W    Z11, Z1, Z14
-	VMOVDQA64   Z12, Z11
-	VPERMT2W    Z13, Z1, Z11
-	VPADDW      Z10, Z14, Z14
-	VPADDW      Z10, Z11, Z11
-	VPACKSSWB   Z11, Z14, Z11
-	VPERMQ      Z11, Z2, Z11
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Z11, (BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Z11, (BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 1024(R10), Z7
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VPMOVZXWD (DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(DX), Z9
-	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 64(DX), Z10
-	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 96(DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z6, Z8, Z8
-	VDIVPS    Z6, Z9, Z9
-	VDIVPS    Z6, Z10, Z10
-	VDIVPS    Z6, Z11, Z11
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided25:
-	VCMPPS        $0x07, Z8, Z8, K1
-	VCMPPS        $0x07, Z9, Z9, K2
-	VCMPPS        $0x07, Z10, Z10, K3
-	VCMPPS        $0x07, Z11, Z11, K4
-	VRNDSCALEPS.Z $0x08, Z8, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K3, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K4, Z11
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z11, Z11
-	VMINPS        Z5, Z8, Z8
-	VMINPS        Z5, Z9, Z9
-	VMINPS        Z5, Z10, Z10
-	VMINPS        Z5, Z11, Z11
-	VMAXPS        Z4, Z8, Z8
-	VMAXPS        Z4, Z9, Z9
-	VMAXPS        Z4, Z10, Z10
-	VMAXPS        Z4, Z11, Z11
-	VCVTPS2DQ     Z8, Z8
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VPACKSSDW     Z9, Z8, Z8
-	VPACKSSDW     Z11, Z10, Z9
-	VPACKSSWB     Z9, Z8, Z8
-	VPERMD        Z8, Z3, Z8
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z8, (BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z6
-	VBROADCASTSS 1024(R9), Z7
-	VPMOVZXWD.Z  (DX), K1, Z8
-	VPSLLD       $0x10, Z8, Z8
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z6, Z8, Z6
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z6, Z9, Z9
-	VMULPS  Z9, Z8, Z6
-
-divided33:
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VADDPS        Z7, Z6, Z6
-	VMINPS        Z5, Z6, Z6
-	VMAXPS        Z4, Z6, Z6
-	VCVTPS2DQ     Z6, Z6
-	VPMOVSDB      Z6, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -9028,9 +1899,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9048,272 +1928,275 @@ steps3:
 one1:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
+	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS (DI), Z8
 	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS 56(CX), Z11
-	VBROADCASTSS 64(CX), Z12
+	VBROADCASTSS 56(CX), Z10
+	VBROADCASTSS 64(CX), Z11
 
 row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z12, Z7, Z13
-	VMINPS       Z12, Z8, Z14
-	VMINPS       Z12, Z9, Z15
-	VMINPS       Z12, Z10, Z16
-	VMAXPS       Z11, Z13, Z13
-	VMAXPS       Z11, Z14, Z14
-	VMAXPS       Z11, Z15, Z14
-	VMAXPS       Z11, Z16, Z14
-	VMOVD        X13, R8
+	JHI          divide31
+	VMINPS       Z11, Z6, Z12
+	VMINPS       Z11, Z7, Z13
+	VMINPS       Z11, Z8, Z14
+	VMINPS       Z11, Z9, Z15
+	VMAXPS       Z10, Z12, Z12
+	VMAXPS       Z10, Z13, Z13
+	VMAXPS       Z10, Z14, Z13
+	VMAXPS       Z10, Z15, Z13
+	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z0, Z16, Z15
-	VFNMADD231PS Z0, Z15, Z16
-	VDIVPS       Z0, Z16, Z16
-	VSUBPS       Z7, Z11, Z13
+	JNE          divide31
+	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z0, Z15, Z14
+	VFNMADD231PS Z0, Z14, Z15
+	VDIVPS       Z0, Z15, Z15
+	VSUBPS       Z6, Z10, Z12
+	VMULPS       Z0, Z12, Z12
+	VSUBPS       Z6, Z11, Z13
 	VMULPS       Z0, Z13, Z13
-	VSUBPS       Z7, Z12, Z14
-	VMULPS       Z0, Z14, Z14
-	VCVTPS2DQ    Z7, Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPSRLD       $0x10, Z17, Z18
-	VPORD        Z18, Z17, Z17
+	VCVTPS2DQ    Z6, Z16
+	VPSLLD       $0x18, Z16, Z16
+	VPSRLD       $0x08, Z16, Z17
+	VPORD        Z17, Z16, Z16
+	VPSRLD       $0x10, Z16, Z17
+	VPORD        Z17, Z16, Z16
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
-	VPMOVZXWD   (DX), Z18
+near34:
+	VPMOVZXWD   (DX), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   32(DX), Z18
 	VPSLLD      $0x10, Z18, Z18
-	VPMOVZXWD   32(DX), Z19
+	VPMOVZXWD   64(DX), Z19
 	VPSLLD      $0x10, Z19, Z19
-	VPMOVZXWD   64(DX), Z20
+	VPMOVZXWD   96(DX), Z20
 	VPSLLD      $0x10, Z20, Z20
-	VPMOVZXWD   96(DX), Z21
-	VPSLLD      $0x10, Z21, Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
+	VMINPS      Z17, Z13, Z17
+	VMAXPS      Z17, Z12, Z17
+	VMULPS      Z15, Z17, Z21
+	VFMADD231PS Z14, Z17, Z21
+	VMINPS      Z18, Z13, Z18
+	VMAXPS      Z18, Z12, Z18
+	VMULPS      Z15, Z18, Z17
+	VFMADD231PS Z14, Z18, Z17
+	VMINPS      Z19, Z13, Z19
+	VMAXPS      Z19, Z12, Z19
+	VMULPS      Z15, Z19, Z18
+	VFMADD231PS Z14, Z19, Z18
+	VMINPS      Z20, Z13, Z20
+	VMAXPS      Z20, Z12, Z20
+	VMULPS      Z15, Z20, Z19
+	VFMADD231PS Z14, Z20, Z19
+	VCVTPS2DQ   Z21, Z20
+	VCVTPS2DQ   Z17, Z17
 	VCVTPS2DQ   Z18, Z18
 	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z4, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z4, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKSSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z2, Z18
+	VPACKSSDW   Z17, Z20, Z17
+	VPACKSSDW   Z19, Z18, Z18
+	VPANDD      Z2, Z17, Z17
+	VPANDD      Z2, Z18, Z18
+	VPACKUSWB   Z18, Z17, Z17
+	VPERMD      Z17, Z4, Z17
+	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z18, (BX)
-	JMP         stored40
+	JNE         around35
+	VMOVDQU64   Z17, (BX)
+	JMP         stored36
 
-around39:
-	VMOVNTDQ Z18, (BX)
+around35:
+	VMOVNTDQ Z17, (BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z5
-	VMOVUPS 192(SI), Z6
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z5
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z7
-	VMOVUPS 64(DI), Z8
-	VMOVUPS 128(DI), Z9
-	VMOVUPS 192(DI), Z10
+	JEQ     loaded41
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	VMOVUPS 128(DI), Z8
+	VMOVUPS 192(DI), Z9
 
-loaded45:
-	VPMOVZXWD (DX), Z13
+loaded41:
+	VPMOVZXWD (DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 32(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 32(DX), Z14
+	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 64(DX), Z15
+	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z0, Z13, Z13
-	VDIVPS    Z1, Z14, Z14
+	JNE       reciprocal42
+	VDIVPS    Z0, Z12, Z12
+	VDIVPS    Z1, Z13, Z13
+	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	VDIVPS    Z6, Z16, Z16
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z0, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z1, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z6, Z17, Z17
-	VMULPS  Z17, Z16, Z16
+reciprocal42:
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z0, Z16, Z16
+	VMULPS  Z16, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z1, Z16, Z16
+	VMULPS  Z16, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z3, Z16, Z16
+	VMULPS  Z16, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z16
+	VDIVPS  Z5, Z16, Z16
+	VMULPS  Z16, Z15, Z15
 
-divided47:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+divided43:
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z13, Z13, K2
+	VCMPPS        $0x07, Z14, Z14, K3
+	VCMPPS        $0x07, Z15, Z15, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
+	VADDPS        Z6, Z12, Z12
 	VADDPS        Z7, Z13, Z13
 	VADDPS        Z8, Z14, Z14
 	VADDPS        Z9, Z15, Z15
-	VADDPS        Z10, Z16, Z16
-	VMINPS        Z12, Z13, Z13
-	VMINPS        Z12, Z14, Z14
-	VMINPS        Z12, Z15, Z15
-	VMINPS        Z12, Z16, Z16
-	VMAXPS        Z11, Z13, Z13
-	VMAXPS        Z11, Z14, Z14
-	VMAXPS        Z11, Z15, Z15
-	VMAXPS        Z11, Z16, Z16
+	VMINPS        Z11, Z12, Z12
+	VMINPS        Z11, Z13, Z13
+	VMINPS        Z11, Z14, Z14
+	VMINPS        Z11, Z15, Z15
+	VMAXPS        Z10, Z12, Z12
+	VMAXPS        Z10, Z13, Z13
+	VMAXPS        Z10, Z14, Z14
+	VMAXPS        Z10, Z15, Z15
+	VCVTPS2DQ     Z12, Z12
 	VCVTPS2DQ     Z13, Z13
 	VCVTPS2DQ     Z14, Z14
 	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPACKSSWB     Z14, Z13, Z13
-	VPERMD        Z13, Z3, Z13
+	VPACKSSDW     Z13, Z12, Z12
+	VPACKSSDW     Z15, Z14, Z13
+	VPANDD        Z2, Z12, Z12
+	VPANDD        Z2, Z13, Z13
+	VPACKUSWB     Z13, Z12, Z12
+	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z13, (BX)
-	JMP           stored49
+	JNE           around44
+	VMOVDQU64     Z12, (BX)
+	JMP           stored45
 
-around48:
-	VMOVNTDQ Z13, (BX)
+around44:
+	VMOVNTDQ Z12, (BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z7
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z6
 
-loaded53:
-	VPMOVZXWD.Z (DX), K1, Z13
-	VPSLLD      $0x10, Z13, Z13
+loaded49:
+	VPMOVZXWD.Z (DX), K1, Z12
+	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z0, Z13, Z13
-	JMP         divided55
+	JNE         reciprocal50
+	VDIVPS      Z0, Z12, Z12
+	JMP         divided51
 
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z13, Z13
+reciprocal50:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z0, Z13, Z13
+	VMULPS  Z13, Z12, Z12
 
-divided55:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z12, Z13, Z13
-	VMAXPS        Z11, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVSDB      Z13, K1, (BX)
+divided51:
+	VCMPPS        $0x07, Z12, Z12, K2
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VADDPS        Z6, Z12, Z12
+	VMINPS        Z11, Z12, Z12
+	VMAXPS        Z10, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPMOVDB       Z12, K1, (BX)
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9381,342 +2264,313 @@ DATA even16split<>+60(SB)/2, $0x001e
 DATA even16split<>+62(SB)/2, $0x003e
 GLOBL even16split<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX512BF16U8(n int, f *frame)
+DATA quarters64<>+0(SB)/8, $0x0000000000000000
+DATA quarters64<>+8(SB)/8, $0x0000000000000002
+DATA quarters64<>+16(SB)/8, $0x0000000000000004
+DATA quarters64<>+24(SB)/8, $0x0000000000000006
+DATA quarters64<>+32(SB)/8, $0x0000000000000001
+DATA quarters64<>+40(SB)/8, $0x0000000000000003
+DATA quarters64<>+48(SB)/8, $0x0000000000000005
+DATA quarters64<>+56(SB)/8, $0x0000000000000007
+GLOBL quarters64<>(SB), RODATA|NOPTR, $64
+
+// func quantizeAVX512F32I16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    even16split<>+0(SB), Z1
-	VMOVDQU64    quarters64<>+0(SB), Z2
-	VMOVDQU64    transposed32<>+0(SB), Z3
-	VMOVDQU64    even16<>+0(SB), Z4
+	VMOVDQU64    even16<>+0(SB), Z0
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
 
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x00, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand10:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 2048(R11), Z3
+	VBROADCASTSS 2560(R11), Z4
+	VBROADCASTSS 3072(R11), Z5
+	VBROADCASTSS 3584(R11), Z6
+	VPBROADCASTD 4096(R11), Z7
+	MOVQ         104(CX), R9
+
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near11:
+	VMOVUPS       (DX), Z7
+	VMOVUPS       64(DX), Z9
+	VMOVUPS       128(DX), Z10
+	VMOVUPS       192(DX), Z11
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VMOVDQA64     Z11, Z11
+	VPERMT2W      Z7, Z0, Z11
+	VMOVDQA64     Z9, Z7
+	VPERMT2W      Z10, Z0, Z7
+	CMPB          76(CX), $0x00
+	JNE           around12
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z7, 64(BX)
+	JMP           stored13
+
+around12:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z7, 64(BX)
+
+stored13:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn14:
+	CMPQ AX, 104(CX)
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand17:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z4
+	MOVQ         104(CX), R9
+
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near18:
+	VMOVUPS (DX), Z5
+	VMOVUPS 64(DX), Z6
+	VMOVUPS 128(DX), Z7
+	VMOVUPS 192(DX), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal19
+	VDIVPS  Z3, Z5, Z5
+	VDIVPS  Z3, Z6, Z6
+	VDIVPS  Z3, Z7, Z7
+	VDIVPS  Z3, Z8, Z8
+	JMP     divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided20:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	VMOVDQA64     Z7, Z6
+	VPERMT2W      Z8, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored22
+
+around21:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored22:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block15
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn14
+
+turns16:
 some5:
-	TESTQ      DI, DI
-	JLE        done6
+some23:
+	TESTQ      AX, AX
+	JLE        done24
 	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
+	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near7
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 
-near7:
+near25:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 1024(R10), Z7
-	VPMOVZXWD.Z  (DX), K1, Z8
-	VPSLLD       $0x10, Z8, Z8
+strand26:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z6, Z8, Z6
-	JMP          divided10
+	JNE          reciprocal27
+	VDIVPS       Z3, Z5, Z3
+	JMP          divided28
 
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z6, Z9, Z9
-	VMULPS  Z9, Z8, Z6
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
 
-divided10:
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VADDPS        Z7, Z6, Z6
-	VMINPS        Z5, Z6, Z6
-	VMAXPS        Z4, Z6, Z6
-	VCVTPS2DQ     Z6, Z6
-	VPMOVUSDB     Z6, K1, (BX)
+divided28:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVDW       Z3, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand8
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
 	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*1), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 1024(R10), Z6
-	VBROADCASTSS 2048(R10), Z6
-	VBROADCASTSS 2560(R10), Z7
-	VBROADCASTSS 3072(R10), Z8
-	VBROADCASTSS 3584(R10), Z9
-	VPBROADCASTD 4096(R10), Z10
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VMOVDQU32   (DX), Z12
-	VPSLLD      $0x10, Z12, Z11
-	VPANDD      Z0, Z12, Z12
-	VMOVDQU32   64(DX), Z14
-	VPSLLD      $0x10, Z14, Z13
-	VPANDD      Z0, Z14, Z14
-	VMINPS      Z11, Z7, Z11
-	VMAXPS      Z11, Z6, Z11
-	VMULPS      Z9, Z11, Z15
-	VFMADD231PS Z8, Z11, Z15
-	VMINPS      Z12, Z7, Z12
-	VMAXPS      Z12, Z6, Z12
-	VMULPS      Z9, Z12, Z11
-	VFMADD231PS Z8, Z12, Z11
-	VMINPS      Z13, Z7, Z13
-	VMAXPS      Z13, Z6, Z13
-	VMULPS      Z9, Z13, Z12
-	VFMADD231PS Z8, Z13, Z12
-	VMINPS      Z14, Z7, Z14
-	VMAXPS      Z14, Z6, Z14
-	VMULPS      Z9, Z14, Z13
-	VFMADD231PS Z8, Z14, Z13
-	VCVTPS2DQ   Z15, Z14
-	VCVTPS2DQ   Z11, Z11
-	VCVTPS2DQ   Z12, Z12
-	VCVTPS2DQ   Z13, Z13
-	VMOVDQA64   Z14, Z14
-	VPERMT2W    Z11, Z1, Z14
-	VMOVDQA64   Z12, Z11
-	VPERMT2W    Z13, Z1, Z11
-	VPADDW      Z10, Z14, Z14
-	VPADDW      Z10, Z11, Z11
-	VPACKUSWB   Z11, Z14, Z11
-	VPERMQ      Z11, Z2, Z11
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Z11, (BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Z11, (BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 1024(R10), Z7
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VPMOVZXWD (DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(DX), Z9
-	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 64(DX), Z10
-	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 96(DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z6, Z8, Z8
-	VDIVPS    Z6, Z9, Z9
-	VDIVPS    Z6, Z10, Z10
-	VDIVPS    Z6, Z11, Z11
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z6, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided25:
-	VCMPPS        $0x07, Z8, Z8, K1
-	VCMPPS        $0x07, Z9, Z9, K2
-	VCMPPS        $0x07, Z10, Z10, K3
-	VCMPPS        $0x07, Z11, Z11, K4
-	VRNDSCALEPS.Z $0x08, Z8, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K3, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K4, Z11
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z11, Z11
-	VMINPS        Z5, Z8, Z8
-	VMINPS        Z5, Z9, Z9
-	VMINPS        Z5, Z10, Z10
-	VMINPS        Z5, Z11, Z11
-	VMAXPS        Z4, Z8, Z8
-	VMAXPS        Z4, Z9, Z9
-	VMAXPS        Z4, Z10, Z10
-	VMAXPS        Z4, Z11, Z11
-	VCVTPS2DQ     Z8, Z8
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VPACKSSDW     Z9, Z8, Z8
-	VPACKSSDW     Z11, Z10, Z9
-	VPACKUSWB     Z9, Z8, Z8
-	VPERMD        Z8, Z3, Z8
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z8, (BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z8, (BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z6
-	VBROADCASTSS 1024(R9), Z7
-	VPMOVZXWD.Z  (DX), K1, Z8
-	VPSLLD       $0x10, Z8, Z8
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z6, Z8, Z6
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z6, Z9, Z9
-	VMULPS  Z9, Z8, Z6
-
-divided33:
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VADDPS        Z7, Z6, Z6
-	VMINPS        Z5, Z6, Z6
-	VMAXPS        Z4, Z6, Z6
-	VCVTPS2DQ     Z6, Z6
-	VPMOVUSDB     Z6, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9732,825 +2586,179 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (DI), Z10
-	VBROADCASTSS 56(CX), Z11
-	VBROADCASTSS 64(CX), Z12
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
 
 row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z12, Z7, Z13
-	VMINPS       Z12, Z8, Z14
-	VMINPS       Z12, Z9, Z15
-	VMINPS       Z12, Z10, Z16
-	VMAXPS       Z11, Z13, Z13
-	VMAXPS       Z11, Z14, Z14
-	VMAXPS       Z11, Z15, Z14
-	VMAXPS       Z11, Z16, Z14
-	VMOVD        X13, R8
+	JHI          divide31
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z0, Z16, Z15
-	VFNMADD231PS Z0, Z15, Z16
-	VDIVPS       Z0, Z16, Z16
-	VSUBPS       Z7, Z11, Z13
-	VMULPS       Z0, Z13, Z13
-	VSUBPS       Z7, Z12, Z14
-	VMULPS       Z0, Z14, Z14
-	VCVTPS2DQ    Z7, Z17
-	VPSLLD       $0x10, Z17, Z17
-	VPSRLD       $0x10, Z17, Z18
-	VPORD        Z18, Z17, Z17
+	JNE          divide31
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x18, Z15, Z15
+	VPSRLD       $0x08, Z15, Z16
+	VPORD        Z16, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near38:
-	VPMOVZXWD   (DX), Z18
-	VPSLLD      $0x10, Z18, Z18
-	VPMOVZXWD   32(DX), Z19
-	VPSLLD      $0x10, Z19, Z19
-	VPMOVZXWD   64(DX), Z20
-	VPSLLD      $0x10, Z20, Z20
-	VPMOVZXWD   96(DX), Z21
-	VPSLLD      $0x10, Z21, Z21
-	VMINPS      Z18, Z14, Z18
-	VMAXPS      Z18, Z13, Z18
-	VMULPS      Z16, Z18, Z22
-	VFMADD231PS Z15, Z18, Z22
-	VMINPS      Z19, Z14, Z19
-	VMAXPS      Z19, Z13, Z19
-	VMULPS      Z16, Z19, Z18
-	VFMADD231PS Z15, Z19, Z18
-	VMINPS      Z20, Z14, Z20
-	VMAXPS      Z20, Z13, Z20
-	VMULPS      Z16, Z20, Z19
-	VFMADD231PS Z15, Z20, Z19
-	VMINPS      Z21, Z14, Z21
-	VMAXPS      Z21, Z13, Z21
-	VMULPS      Z16, Z21, Z20
-	VFMADD231PS Z15, Z21, Z20
-	VCVTPS2DQ   Z22, Z21
-	VCVTPS2DQ   Z18, Z18
-	VCVTPS2DQ   Z19, Z19
-	VCVTPS2DQ   Z20, Z20
-	VMOVDQA64   Z21, Z21
-	VPERMT2W    Z18, Z4, Z21
-	VMOVDQA64   Z19, Z18
-	VPERMT2W    Z20, Z4, Z18
-	VPADDW      Z17, Z21, Z21
-	VPADDW      Z17, Z18, Z18
-	VPACKUSWB   Z18, Z21, Z18
-	VPERMQ      Z18, Z2, Z18
-	CMPB        76(CX), $0x00
-	JNE         around39
-	VMOVDQU64   Z18, (BX)
-	JMP         stored40
+near34:
+	VMOVUPS       (DX), Z15
+	VMOVUPS       64(DX), Z16
+	VMOVUPS       128(DX), Z17
+	VMOVUPS       192(DX), Z18
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VMOVDQA64     Z18, Z18
+	VPERMT2W      Z15, Z0, Z18
+	VMOVDQA64     Z16, Z15
+	VPERMT2W      Z17, Z0, Z15
+	CMPB          76(CX), $0x00
+	JNE           around35
+	VMOVDQU64     Z18, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
+	VMOVNTDQ Z15, 64(BX)
 
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
+stored36:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z5
-	VMOVUPS 192(SI), Z6
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z7
-	VMOVUPS 64(DI), Z8
-	VMOVUPS 128(DI), Z9
-	VMOVUPS 192(DI), Z10
-
-loaded45:
-	VPMOVZXWD (DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 32(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 64(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z0, Z13, Z13
-	VDIVPS    Z1, Z14, Z14
-	VDIVPS    Z5, Z15, Z15
-	VDIVPS    Z6, Z16, Z16
-	JMP       divided47
-
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z0, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z1, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z6, Z17, Z17
-	VMULPS  Z17, Z16, Z16
-
-divided47:
-	VCMPPS        $0x07, Z13, Z13, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z13, K1, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VADDPS        Z9, Z15, Z15
-	VADDPS        Z10, Z16, Z16
-	VMINPS        Z12, Z13, Z13
-	VMINPS        Z12, Z14, Z14
-	VMINPS        Z12, Z15, Z15
-	VMINPS        Z12, Z16, Z16
-	VMAXPS        Z11, Z13, Z13
-	VMAXPS        Z11, Z14, Z14
-	VMAXPS        Z11, Z15, Z15
-	VMAXPS        Z11, Z16, Z16
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VPACKSSDW     Z14, Z13, Z13
-	VPACKSSDW     Z16, Z15, Z14
-	VPACKUSWB     Z14, Z13, Z13
-	VPERMD        Z13, Z3, Z13
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z13, (BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z13, (BX)
-
-stored49:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z7
-
-loaded53:
-	VPMOVZXWD.Z (DX), K1, Z13
-	VPSLLD      $0x10, Z13, Z13
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z0, Z13, Z13
-	JMP         divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided55:
-	VCMPPS        $0x07, Z13, Z13, K2
-	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z12, Z13, Z13
-	VMAXPS        Z11, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPMOVUSDB     Z13, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+16, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512BF16S16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VPMOVZXWD.Z  (DX), K1, Z5
-	VPSLLD       $0x10, Z5, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVSDW      Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VPMOVZXWD     (DX), Z7
-	VPSLLD        $0x10, Z7, Z7
-	VPMOVZXWD     32(DX), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     64(DX), Z10
-	VPSLLD        $0x10, Z10, Z10
-	VPMOVZXWD     96(DX), Z11
-	VPSLLD        $0x10, Z11, Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
-	VMINPS        Z9, Z4, Z9
-	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
-	VMINPS        Z10, Z4, Z10
-	VMAXPS        Z10, Z3, Z10
-	VMULPS        Z6, Z10, Z9
-	VFMADD231PS   Z5, Z10, Z9
-	VMINPS        Z11, Z4, Z11
-	VMAXPS        Z11, Z3, Z11
-	VMULPS        Z6, Z11, Z10
-	VFMADD231PS   Z5, Z11, Z10
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKSSDW     Z7, Z11, Z7
-	VPERMQ        Z7, Z0, Z7
-	VPACKSSDW     Z10, Z9, Z9
-	VPERMQ        Z9, Z0, Z9
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z7, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z9, 64(BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VPMOVZXWD (DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 64(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z3, Z5, Z5
-	VDIVPS    Z3, Z6, Z6
-	VDIVPS    Z3, Z7, Z7
-	VDIVPS    Z3, Z8, Z8
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided25:
-	VCMPPS        $0x07, Z5, Z5, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z7, Z7, K3
-	VCMPPS        $0x07, Z8, Z8, K4
-	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VADDPS        Z4, Z8, Z8
-	VMINPS        Z2, Z5, Z5
-	VMINPS        Z2, Z6, Z6
-	VMINPS        Z2, Z7, Z7
-	VMINPS        Z2, Z8, Z8
-	VMAXPS        Z1, Z5, Z5
-	VMAXPS        Z1, Z6, Z6
-	VMAXPS        Z1, Z7, Z7
-	VMAXPS        Z1, Z8, Z8
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VPACKSSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	VPACKSSDW     Z8, Z7, Z6
-	VPERMQ        Z6, Z0, Z6
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z5, (BX)
-	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
-	VPMOVZXWD.Z  (DX), K1, Z5
-	VPSLLD       $0x10, Z5, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided33:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVSDW      Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS 56(CX), Z9
-	VBROADCASTSS 64(CX), Z10
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z10, Z5, Z11
-	VMINPS       Z10, Z6, Z12
-	VMINPS       Z10, Z7, Z13
-	VMINPS       Z10, Z8, Z14
-	VMAXPS       Z9, Z11, Z11
-	VMAXPS       Z9, Z12, Z12
-	VMAXPS       Z9, Z13, Z12
-	VMAXPS       Z9, Z14, Z12
-	VMOVD        X11, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z1, Z14, Z13
-	VFNMADD231PS Z1, Z13, Z14
-	VDIVPS       Z1, Z14, Z14
-	VSUBPS       Z5, Z9, Z11
-	VMULPS       Z1, Z11, Z11
-	VSUBPS       Z5, Z10, Z12
-	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x10, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near38:
-	VPMOVZXWD     (DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     32(DX), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VPMOVZXWD     64(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
-	VPMOVZXWD     96(DX), Z18
-	VPSLLD        $0x10, Z18, Z18
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z19
-	VFMADD231PS   Z13, Z15, Z19
-	VMINPS        Z16, Z12, Z16
-	VMAXPS        Z16, Z11, Z16
-	VMULPS        Z14, Z16, Z15
-	VFMADD231PS   Z13, Z16, Z15
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z16
-	VFMADD231PS   Z13, Z17, Z16
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VCMPPS        $0x07, Z19, Z19, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z16, Z16, K3
-	VCMPPS        $0x07, Z17, Z17, K4
-	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
-	VADDPS        Z5, Z18, Z18
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VADDPS        Z8, Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VPACKSSDW     Z15, Z18, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKSSDW     Z17, Z16, Z16
-	VPERMQ        Z16, Z0, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z16, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z16, 64(BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded45:
-	VPMOVZXWD (DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 32(DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 64(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 96(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	JMP       divided47
+loaded41:
+	VMOVUPS (DX), Z11
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal42
+	VDIVPS  Z1, Z11, Z11
+	VDIVPS  Z2, Z12, Z12
+	VDIVPS  Z3, Z13, Z13
+	VDIVPS  Z4, Z14, Z14
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z1, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -10564,7 +2772,7 @@ reciprocal46:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -10589,729 +2797,72 @@ divided47:
 	VCVTPS2DQ     Z12, Z12
 	VCVTPS2DQ     Z13, Z13
 	VCVTPS2DQ     Z14, Z14
-	VPACKSSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	VPACKSSDW     Z14, Z13, Z12
-	VPERMQ        Z12, Z0, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMT2W      Z12, Z0, Z11
+	VMOVDQA64     Z13, Z12
+	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored49:
-	ADDQ $+128, DX
+stored45:
+	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded53:
-	VPMOVZXWD.Z (DX), K1, Z11
-	VPSLLD      $0x10, Z11, Z11
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z1, Z11, Z11
-	JMP         divided55
-
-reciprocal54:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
-
-divided55:
-	VCMPPS        $0x07, Z11, Z11, K2
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VADDPS        Z5, Z11, Z11
-	VMINPS        Z10, Z11, Z11
-	VMAXPS        Z9, Z11, Z11
-	VCVTPS2DQ     Z11, Z11
-	VPMOVSDW      Z11, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some50
-
-done51:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512BF16U16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    quarters64<>+0(SB), Z0
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z1
-	VBROADCASTSS 64(CX), Z2
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	VPMOVZXWD.Z  (DX), K1, Z5
-	VPSLLD       $0x10, Z5, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided10:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVUSDW     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide11
-
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z8
-	VBROADCASTSS 2048(R10), Z3
-	VBROADCASTSS 2560(R10), Z4
-	VBROADCASTSS 3072(R10), Z5
-	VBROADCASTSS 3584(R10), Z6
-	VPBROADCASTD 4096(R10), Z7
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near16:
-	VPMOVZXWD     (DX), Z7
-	VPSLLD        $0x10, Z7, Z7
-	VPMOVZXWD     32(DX), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     64(DX), Z10
-	VPSLLD        $0x10, Z10, Z10
-	VPMOVZXWD     96(DX), Z11
-	VPSLLD        $0x10, Z11, Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
-	VMINPS        Z9, Z4, Z9
-	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
-	VMINPS        Z10, Z4, Z10
-	VMAXPS        Z10, Z3, Z10
-	VMULPS        Z6, Z10, Z9
-	VFMADD231PS   Z5, Z10, Z9
-	VMINPS        Z11, Z4, Z11
-	VMAXPS        Z11, Z3, Z11
-	VMULPS        Z6, Z11, Z10
-	VFMADD231PS   Z5, Z11, Z10
-	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
-	VCMPPS        $0x07, Z9, Z9, K3
-	VCMPPS        $0x07, Z10, Z10, K4
-	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
-	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
-	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z9, Z9
-	VCVTPS2DQ     Z10, Z10
-	VPACKUSDW     Z7, Z11, Z7
-	VPERMQ        Z7, Z0, Z7
-	VPACKUSDW     Z10, Z9, Z9
-	VPERMQ        Z9, Z0, Z9
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z7, (BX)
-	VMOVDQU64     Z9, 64(BX)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z7, (BX)
-	VMOVNTDQ Z9, 64(BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-divide11:
-turn19:
-	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand22:
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS 1024(R10), Z4
-	MOVQ         104(CX), DI
-
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near23:
-	VPMOVZXWD (DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 64(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
+loaded49:
+	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z3, Z5, Z5
-	VDIVPS    Z3, Z6, Z6
-	VDIVPS    Z3, Z7, Z7
-	VDIVPS    Z3, Z8, Z8
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
-
-divided25:
-	VCMPPS        $0x07, Z5, Z5, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z7, Z7, K3
-	VCMPPS        $0x07, Z8, Z8, K4
-	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
-	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VADDPS        Z4, Z8, Z8
-	VMINPS        Z2, Z5, Z5
-	VMINPS        Z2, Z6, Z6
-	VMINPS        Z2, Z7, Z7
-	VMINPS        Z2, Z8, Z8
-	VMAXPS        Z1, Z5, Z5
-	VMAXPS        Z1, Z6, Z6
-	VMAXPS        Z1, Z7, Z7
-	VMAXPS        Z1, Z8, Z8
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VCVTPS2DQ     Z8, Z8
-	VPACKUSDW     Z6, Z5, Z5
-	VPERMQ        Z5, Z0, Z5
-	VPACKUSDW     Z8, Z7, Z6
-	VPERMQ        Z6, Z0, Z6
-	CMPB          76(CX), $0x00
-	JNE           around26
-	VMOVDQU64     Z5, (BX)
-	VMOVDQU64     Z6, 64(BX)
-	JMP           stored27
-
-around26:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
-
-stored27:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn19
-
-turns21:
-some28:
-	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
-
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand31:
-	VBROADCASTSS (R9), Z3
-	VBROADCASTSS 1024(R9), Z4
-	VPMOVZXWD.Z  (DX), K1, Z5
-	VPSLLD       $0x10, Z5, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal32
-	VDIVPS       Z3, Z5, Z3
-	JMP          divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
-
-divided33:
-	VCMPPS        $0x07, Z3, Z3, K2
-	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
-	VADDPS        Z4, Z3, Z3
-	VMINPS        Z2, Z3, Z3
-	VMAXPS        Z1, Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVUSDW     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some28
-
-done29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS 56(CX), Z9
-	VBROADCASTSS 64(CX), Z10
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide35
-	CMPB         72(CX), $0x00
-	JNE          divide35
-	CMPB         73(CX), $0x00
-	JNE          divide35
-	CMPB         75(CX), $0x00
-	JNE          divide35
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide35
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide35
-	VMINPS       Z10, Z5, Z11
-	VMINPS       Z10, Z6, Z12
-	VMINPS       Z10, Z7, Z13
-	VMINPS       Z10, Z8, Z14
-	VMAXPS       Z9, Z11, Z11
-	VMAXPS       Z9, Z12, Z12
-	VMAXPS       Z9, Z13, Z12
-	VMAXPS       Z9, Z14, Z12
-	VMOVD        X11, R8
-	CMPL         R8, (DI)
-	JNE          divide35
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z1, Z14, Z13
-	VFNMADD231PS Z1, Z13, Z14
-	VDIVPS       Z1, Z14, Z14
-	VSUBPS       Z5, Z9, Z11
-	VMULPS       Z1, Z11, Z11
-	VSUBPS       Z5, Z10, Z12
-	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x10, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
-
-block36:
-	CMPQ       AX, $0x00000040
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near38:
-	VPMOVZXWD     (DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     32(DX), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VPMOVZXWD     64(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
-	VPMOVZXWD     96(DX), Z18
-	VPSLLD        $0x10, Z18, Z18
-	VMINPS        Z15, Z12, Z15
-	VMAXPS        Z15, Z11, Z15
-	VMULPS        Z14, Z15, Z19
-	VFMADD231PS   Z13, Z15, Z19
-	VMINPS        Z16, Z12, Z16
-	VMAXPS        Z16, Z11, Z16
-	VMULPS        Z14, Z16, Z15
-	VFMADD231PS   Z13, Z16, Z15
-	VMINPS        Z17, Z12, Z17
-	VMAXPS        Z17, Z11, Z17
-	VMULPS        Z14, Z17, Z16
-	VFMADD231PS   Z13, Z17, Z16
-	VMINPS        Z18, Z12, Z18
-	VMAXPS        Z18, Z11, Z18
-	VMULPS        Z14, Z18, Z17
-	VFMADD231PS   Z13, Z18, Z17
-	VCMPPS        $0x07, Z19, Z19, K1
-	VCMPPS        $0x07, Z15, Z15, K2
-	VCMPPS        $0x07, Z16, Z16, K3
-	VCMPPS        $0x07, Z17, Z17, K4
-	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
-	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
-	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
-	VADDPS        Z5, Z18, Z18
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VADDPS        Z8, Z17, Z17
-	VCVTPS2DQ     Z18, Z18
-	VCVTPS2DQ     Z15, Z15
-	VCVTPS2DQ     Z16, Z16
-	VCVTPS2DQ     Z17, Z17
-	VPACKUSDW     Z15, Z18, Z15
-	VPERMQ        Z15, Z0, Z15
-	VPACKUSDW     Z17, Z16, Z16
-	VPERMQ        Z16, Z0, Z16
-	CMPB          76(CX), $0x00
-	JNE           around39
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z16, 64(BX)
-	JMP           stored40
-
-around39:
-	VMOVNTDQ Z15, (BX)
-	VMOVNTDQ Z16, 64(BX)
-
-stored40:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block36
-
-blocks37:
-divide35:
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded45:
-	VPMOVZXWD (DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 32(DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 64(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 96(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal50
 	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	JMP       divided47
+	JMP       divided51
 
-reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided47:
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z12, Z12, K2
-	VCMPPS        $0x07, Z13, Z13, K3
-	VCMPPS        $0x07, Z14, Z14, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
-	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VADDPS        Z8, Z14, Z14
-	VMINPS        Z10, Z11, Z11
-	VMINPS        Z10, Z12, Z12
-	VMINPS        Z10, Z13, Z13
-	VMINPS        Z10, Z14, Z14
-	VMAXPS        Z9, Z11, Z11
-	VMAXPS        Z9, Z12, Z12
-	VMAXPS        Z9, Z13, Z13
-	VMAXPS        Z9, Z14, Z14
-	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z12, Z12
-	VCVTPS2DQ     Z13, Z13
-	VCVTPS2DQ     Z14, Z14
-	VPACKUSDW     Z12, Z11, Z11
-	VPERMQ        Z11, Z0, Z11
-	VPACKUSDW     Z14, Z13, Z12
-	VPERMQ        Z12, Z0, Z12
-	CMPB          76(CX), $0x00
-	JNE           around48
-	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z12, 64(BX)
-	JMP           stored49
-
-around48:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
-
-stored49:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block41
-
-blocks42:
-some50:
-	TESTQ     AX, AX
-	JLE       done51
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded52:
-	CMPB      73(CX), $0x00
-	JEQ       loaded53
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded53:
-	VPMOVZXWD.Z (DX), K1, Z11
-	VPSLLD      $0x10, Z11, Z11
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z1, Z11, Z11
-	JMP         divided55
-
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z1, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
 	VMINPS        Z10, Z11, Z11
 	VMAXPS        Z9, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPMOVUSDW     Z11, K1, (BX)
-	ADDQ          $+32, DX
+	VPMOVDW       Z11, K1, (BX)
+	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11327,9 +2878,43 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512BF16I32(n int, f *frame)
+DATA even16<>+0(SB)/2, $0x0000
+DATA even16<>+2(SB)/2, $0x0002
+DATA even16<>+4(SB)/2, $0x0004
+DATA even16<>+6(SB)/2, $0x0006
+DATA even16<>+8(SB)/2, $0x0008
+DATA even16<>+10(SB)/2, $0x000a
+DATA even16<>+12(SB)/2, $0x000c
+DATA even16<>+14(SB)/2, $0x000e
+DATA even16<>+16(SB)/2, $0x0010
+DATA even16<>+18(SB)/2, $0x0012
+DATA even16<>+20(SB)/2, $0x0014
+DATA even16<>+22(SB)/2, $0x0016
+DATA even16<>+24(SB)/2, $0x0018
+DATA even16<>+26(SB)/2, $0x001a
+DATA even16<>+28(SB)/2, $0x001c
+DATA even16<>+30(SB)/2, $0x001e
+DATA even16<>+32(SB)/2, $0x0020
+DATA even16<>+34(SB)/2, $0x0022
+DATA even16<>+36(SB)/2, $0x0024
+DATA even16<>+38(SB)/2, $0x0026
+DATA even16<>+40(SB)/2, $0x0028
+DATA even16<>+42(SB)/2, $0x002a
+DATA even16<>+44(SB)/2, $0x002c
+DATA even16<>+46(SB)/2, $0x002e
+DATA even16<>+48(SB)/2, $0x0030
+DATA even16<>+50(SB)/2, $0x0032
+DATA even16<>+52(SB)/2, $0x0034
+DATA even16<>+54(SB)/2, $0x0036
+DATA even16<>+56(SB)/2, $0x0038
+DATA even16<>+58(SB)/2, $0x003a
+DATA even16<>+60(SB)/2, $0x003c
+DATA even16<>+62(SB)/2, $0x003e
+GLOBL even16<>(SB), RODATA|NOPTR, $64
+
+// func quantizeAVX512F32I32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16I32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -11346,113 +2931,54 @@ TEXT ·quantizeAVX512BF16I32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VPMOVZXWD.Z  (DX), K1, Z4
-	VPSLLD       $0x10, Z4, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
-	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
-	VMOVDQU32     Z3, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near16:
-	VPMOVZXWD     (DX), Z6
-	VPSLLD        $0x10, Z6, Z6
-	VPMOVZXWD     32(DX), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     64(DX), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     96(DX), Z10
-	VPSLLD        $0x10, Z10, Z10
+near11:
+	VMOVUPS       (DX), Z6
+	VMOVUPS       64(DX), Z8
+	VMOVUPS       128(DX), Z9
+	VMOVUPS       192(DX), Z10
 	VMINPS        Z6, Z3, Z6
 	VMAXPS        Z6, Z2, Z6
 	VMULPS        Z5, Z6, Z11
@@ -11495,72 +3021,70 @@ near16:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored18:
-	ADDQ $+128, DX
+stored13:
+	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near23:
-	VPMOVZXWD (DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided25
+near18:
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal19
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+	JMP     divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -11574,7 +3098,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -11609,66 +3133,66 @@ divided25:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored27:
-	ADDQ $+128, DX
+stored22:
+	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
-	VPMOVZXWD.Z  (DX), K1, Z4
-	VPSLLD       $0x10, Z4, Z4
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -11683,19 +3207,28 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
 	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
+	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11726,25 +3259,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -11755,7 +3288,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -11765,28 +3298,28 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near38:
-	VPMOVZXWD     (DX), Z14
-	VPSLLD        $0x10, Z14, Z14
-	VPMOVZXWD     32(DX), Z15
-	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     64(DX), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VPMOVZXWD     96(DX), Z17
-	VPSLLD        $0x10, Z17, Z17
+near34:
+	VMOVUPS       (DX), Z14
+	VMOVUPS       64(DX), Z15
+	VMOVUPS       128(DX), Z16
+	VMOVUPS       192(DX), Z17
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -11829,72 +3362,70 @@ near38:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored40:
-	ADDQ $+128, DX
+stored36:
+	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
-	VPMOVZXWD (DX), Z10
-	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(DX), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided47
+loaded41:
+	VMOVUPS (DX), Z10
+	VMOVUPS 64(DX), Z11
+	VMOVUPS 128(DX), Z12
+	VMOVUPS 192(DX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal42
+	VDIVPS  Z0, Z10, Z10
+	VDIVPS  Z1, Z11, Z11
+	VDIVPS  Z2, Z12, Z12
+	VDIVPS  Z3, Z13, Z13
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -11908,7 +3439,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -11943,20 +3474,2125 @@ divided47:
 	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
 	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored49:
+stored45:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block37
+
+blocks38:
+some46:
+	TESTQ     AX, AX
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded48:
+	CMPB      73(CX), $0x00
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z4
+
+loaded49:
+	VMOVUPS.Z (DX), K1, Z10
+	CMPB      75(CX), $0x00
+	JNE       reciprocal50
+	VDIVPS    Z0, Z10, Z10
+	JMP       divided51
+
+reciprocal50:
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z0, Z11, Z11
+	VMULPS  Z11, Z10, Z10
+
+divided51:
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z4, Z10, Z10
+	VMINPS        Z9, Z10, Z10
+	VMAXPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z10, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z10, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
+	VMOVDQU32     Z11, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some46
+
+done47:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+DATA all32_4f000000<>+0(SB)/4, $0x4f000000
+DATA all32_4f000000<>+4(SB)/4, $0x4f000000
+DATA all32_4f000000<>+8(SB)/4, $0x4f000000
+DATA all32_4f000000<>+12(SB)/4, $0x4f000000
+DATA all32_4f000000<>+16(SB)/4, $0x4f000000
+DATA all32_4f000000<>+20(SB)/4, $0x4f000000
+DATA all32_4f000000<>+24(SB)/4, $0x4f000000
+DATA all32_4f000000<>+28(SB)/4, $0x4f000000
+DATA all32_4f000000<>+32(SB)/4, $0x4f000000
+DATA all32_4f000000<>+36(SB)/4, $0x4f000000
+DATA all32_4f000000<>+40(SB)/4, $0x4f000000
+DATA all32_4f000000<>+44(SB)/4, $0x4f000000
+DATA all32_4f000000<>+48(SB)/4, $0x4f000000
+DATA all32_4f000000<>+52(SB)/4, $0x4f000000
+DATA all32_4f000000<>+56(SB)/4, $0x4f000000
+DATA all32_4f000000<>+60(SB)/4, $0x4f000000
+GLOBL all32_4f000000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fffffff<>+0(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+4(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+8(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+12(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
+GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
+
+// func quantizeAVX512F64I16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    even16<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z1
+	VBROADCASTSD 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z3
+	VBROADCASTSD 1024(R11), Z4
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD (DX), Z5
+	VMOVUPD 64(DX), Z6
+	VMOVUPD 128(DX), Z7
+	VMOVUPD 192(DX), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Z3, Z5, Z5
+	VDIVPD  Z3, Z6, Z6
+	VDIVPD  Z3, Z7, Z7
+	VDIVPD  Z3, Z8, Z8
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z7, Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z3, Z9, Z9
+	VMULPD  Z9, Z8, Z8
+
+divided12:
+	VCMPPD        $0x07, Z5, Z5, K1
+	VCMPPD        $0x07, Z6, Z6, K2
+	VCMPPD        $0x07, Z7, Z7, K3
+	VCMPPD        $0x07, Z8, Z8, K4
+	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
+	VADDPD        Z4, Z5, Z5
+	VADDPD        Z4, Z6, Z6
+	VADDPD        Z4, Z7, Z7
+	VADDPD        Z4, Z8, Z8
+	VMINPD        Z2, Z5, Z5
+	VMINPD        Z2, Z6, Z6
+	VMINPD        Z2, Z7, Z7
+	VMINPD        Z2, Z8, Z8
+	VMAXPD        Z1, Z5, Z5
+	VMAXPD        Z1, Z6, Z6
+	VMAXPD        Z1, Z7, Z7
+	VMAXPD        Z1, Z8, Z8
+	VCVTPD2DQ     Z5, Y10
+	VCVTPD2DQ     Z6, Y5
+	VINSERTI64X4  $0x01, Y5, Z10, Z5
+	VCVTPD2DQ     Z7, Y10
+	VCVTPD2DQ     Z8, Y6
+	VINSERTI64X4  $0x01, Y6, Z10, Z6
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     Z5, (BX)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ Z5, (BX)
+
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+some5:
+some15:
+	TESTQ      AX, AX
+	JLE        done16
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near17
+	PREFETCHT1 (DX)(R9*1)
+
+near17:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Z3
+	VBROADCASTSD 1024(R10), Z4
+	VMOVUPD.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal19
+	VDIVPD       Z3, Z5, Z3
+	JMP          divided20
+
+reciprocal19:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z3, Z6, Z6
+	VMULPD  Z6, Z5, Z3
+
+divided20:
+	VCMPPD        $0x07, Z3, Z3, K2
+	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
+	VADDPD        Z4, Z3, Z3
+	VMINPD        Z2, Z3, Z3
+	VMAXPD        Z1, Z3, Z3
+	VCVTPD2DQ     Z3, Y3
+	VPMOVDW       Y3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand18
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000008, AX
+	JMP           some15
+
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (SI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+	VBROADCASTSD (DI), Z8
+	VBROADCASTSD 56(CX), Z9
+	VBROADCASTSD 64(CX), Z10
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block23:
+	CMPQ       AX, $0x00000020
+	JLT        blocks24
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near25
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near25:
+	CMPB    72(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD (SI), Z1
+	VMOVUPD 64(SI), Z2
+	VMOVUPD 128(SI), Z3
+	VMOVUPD 192(SI), Z4
+
+loaded26:
+	CMPB    73(CX), $0x00
+	JEQ     loaded27
+	VMOVUPD (DI), Z5
+	VMOVUPD 64(DI), Z6
+	VMOVUPD 128(DI), Z7
+	VMOVUPD 192(DI), Z8
+
+loaded27:
+	VMOVUPD (DX), Z11
+	VMOVUPD 64(DX), Z12
+	VMOVUPD 128(DX), Z13
+	VMOVUPD 192(DX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal28
+	VDIVPD  Z1, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+	VDIVPD  Z3, Z13, Z13
+	VDIVPD  Z4, Z14, Z14
+	JMP     divided29
+
+reciprocal28:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z1, Z15, Z15
+	VMULPD  Z15, Z11, Z11
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z2, Z15, Z15
+	VMULPD  Z15, Z12, Z12
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z3, Z15, Z15
+	VMULPD  Z15, Z13, Z13
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD  Z4, Z15, Z15
+	VMULPD  Z15, Z14, Z14
+
+divided29:
+	VCMPPD        $0x07, Z11, Z11, K1
+	VCMPPD        $0x07, Z12, Z12, K2
+	VCMPPD        $0x07, Z13, Z13, K3
+	VCMPPD        $0x07, Z14, Z14, K4
+	VRNDSCALEPD.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPD.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPD.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPD.Z $0x08, Z14, K4, Z14
+	VADDPD        Z5, Z11, Z11
+	VADDPD        Z6, Z12, Z12
+	VADDPD        Z7, Z13, Z13
+	VADDPD        Z8, Z14, Z14
+	VMINPD        Z10, Z11, Z11
+	VMINPD        Z10, Z12, Z12
+	VMINPD        Z10, Z13, Z13
+	VMINPD        Z10, Z14, Z14
+	VMAXPD        Z9, Z11, Z11
+	VMAXPD        Z9, Z12, Z12
+	VMAXPD        Z9, Z13, Z13
+	VMAXPD        Z9, Z14, Z14
+	VCVTPD2DQ     Z11, Y16
+	VCVTPD2DQ     Z12, Y11
+	VINSERTI64X4  $0x01, Y11, Z16, Z11
+	VCVTPD2DQ     Z13, Y16
+	VCVTPD2DQ     Z14, Y12
+	VINSERTI64X4  $0x01, Y12, Z16, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMT2W      Z12, Z0, Z11
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z11, (BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z11, (BX)
+
+stored31:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block23
+
+blocks24:
+some32:
+	TESTQ     AX, AX
+	JLE       done33
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded34
+	VMOVUPD.Z (SI), K1, Z1
+
+loaded34:
+	CMPB      73(CX), $0x00
+	JEQ       loaded35
+	VMOVUPD.Z (DI), K1, Z5
+
+loaded35:
+	VMOVUPD.Z (DX), K1, Z11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal36
+	VDIVPD    Z1, Z11, Z11
+	JMP       divided37
+
+reciprocal36:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z12
+	VDIVPD  Z1, Z12, Z12
+	VMULPD  Z12, Z11, Z11
+
+divided37:
+	VCMPPD        $0x07, Z11, Z11, K2
+	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
+	VADDPD        Z5, Z11, Z11
+	VMINPD        Z10, Z11, Z11
+	VMAXPD        Z9, Z11, Z11
+	VCVTPD2DQ     Z11, Y11
+	VPMOVDW       Y11, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000008, AX
+	JMP           some32
+
+done33:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512F64I32(n int, f *frame)
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near10:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided12
+
+reciprocal11:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided12:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y9
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z9, Z4
+	VCVTPD2DQ     Z6, Y9
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     Z4, (BX)
+	VMOVDQU64     Z5, 64(BX)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000020, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+some5:
+some15:
+	TESTQ      AX, AX
+	JLE        done16
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near17
+	PREFETCHT1 (DX)(R9*1)
+
+near17:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 1024(R10), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal19
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided20
+
+reciprocal19:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided20:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VMOVDQU32     Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand18
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000008, AX
+	JMP           some15
+
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+	VBROADCASTSD 56(CX), Z8
+	VBROADCASTSD 64(CX), Z9
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block23:
+	CMPQ       AX, $0x00000020
+	JLT        blocks24
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near25
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near25:
+	CMPB    72(CX), $0x00
+	JEQ     loaded26
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
+
+loaded26:
+	CMPB    73(CX), $0x00
+	JEQ     loaded27
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
+
+loaded27:
+	VMOVUPD (DX), Z10
+	VMOVUPD 64(DX), Z11
+	VMOVUPD 128(DX), Z12
+	VMOVUPD 192(DX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal28
+	VDIVPD  Z0, Z10, Z10
+	VDIVPD  Z1, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+	VDIVPD  Z3, Z13, Z13
+	JMP     divided29
+
+reciprocal28:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z0, Z14, Z14
+	VMULPD  Z14, Z10, Z10
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z1, Z14, Z14
+	VMULPD  Z14, Z11, Z11
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z2, Z14, Z14
+	VMULPD  Z14, Z12, Z12
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD  Z3, Z14, Z14
+	VMULPD  Z14, Z13, Z13
+
+divided29:
+	VCMPPD        $0x07, Z10, Z10, K1
+	VCMPPD        $0x07, Z11, Z11, K2
+	VCMPPD        $0x07, Z12, Z12, K3
+	VCMPPD        $0x07, Z13, Z13, K4
+	VRNDSCALEPD.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPD.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPD.Z $0x08, Z13, K4, Z13
+	VADDPD        Z4, Z10, Z10
+	VADDPD        Z5, Z11, Z11
+	VADDPD        Z6, Z12, Z12
+	VADDPD        Z7, Z13, Z13
+	VMINPD        Z9, Z10, Z10
+	VMINPD        Z9, Z11, Z11
+	VMINPD        Z9, Z12, Z12
+	VMINPD        Z9, Z13, Z13
+	VMAXPD        Z8, Z10, Z10
+	VMAXPD        Z8, Z11, Z11
+	VMAXPD        Z8, Z12, Z12
+	VMAXPD        Z8, Z13, Z13
+	VCVTPD2DQ     Z10, Y15
+	VCVTPD2DQ     Z11, Y10
+	VINSERTI64X4  $0x01, Y10, Z15, Z10
+	VCVTPD2DQ     Z12, Y15
+	VCVTPD2DQ     Z13, Y11
+	VINSERTI64X4  $0x01, Y11, Z15, Z11
+	CMPB          76(CX), $0x00
+	JNE           around30
+	VMOVDQU64     Z10, (BX)
+	VMOVDQU64     Z11, 64(BX)
+	JMP           stored31
+
+around30:
+	VMOVNTDQ Z10, (BX)
+	VMOVNTDQ Z11, 64(BX)
+
+stored31:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block23
+
+blocks24:
+some32:
+	TESTQ     AX, AX
+	JLE       done33
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded34
+	VMOVUPD.Z (SI), K1, Z0
+
+loaded34:
+	CMPB      73(CX), $0x00
+	JEQ       loaded35
+	VMOVUPD.Z (DI), K1, Z4
+
+loaded35:
+	VMOVUPD.Z (DX), K1, Z10
+	CMPB      75(CX), $0x00
+	JNE       reciprocal36
+	VDIVPD    Z0, Z10, Z10
+	JMP       divided37
+
+reciprocal36:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD  Z0, Z11, Z11
+	VMULPD  Z11, Z10, Z10
+
+divided37:
+	VCMPPD        $0x07, Z10, Z10, K2
+	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
+	VADDPD        Z4, Z10, Z10
+	VMINPD        Z9, Z10, Z10
+	VMAXPD        Z8, Z10, Z10
+	VCVTPD2DQ     Z10, Y10
+	VMOVDQU32     Y10, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000008, AX
+	JMP           some32
+
+done33:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512H16I16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VMOVDQU64    even16<>+0(SB), Z0
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand10:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 2048(R11), Z3
+	VBROADCASTSS 2560(R11), Z4
+	VBROADCASTSS 3072(R11), Z5
+	VBROADCASTSS 3584(R11), Z6
+	VPBROADCASTD 4096(R11), Z7
+	MOVQ         104(CX), R9
+
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near11:
+	CMPB      272(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z7
+	VCVTPH2PS 32(DX), Z9
+	VCVTPH2PS 64(DX), Z10
+	VCVTPH2PS 96(DX), Z11
+	JMP       loaded12
+
+kind13:
+	VPMOVZXWD (DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 64(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 96(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       loaded12
+
+loaded12:
+	VMINPS        Z7, Z4, Z7
+	VMAXPS        Z7, Z3, Z7
+	VMULPS        Z6, Z7, Z12
+	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z9, Z4, Z9
+	VMAXPS        Z9, Z3, Z9
+	VMULPS        Z6, Z9, Z7
+	VFMADD231PS   Z5, Z9, Z7
+	VMINPS        Z10, Z4, Z10
+	VMAXPS        Z10, Z3, Z10
+	VMULPS        Z6, Z10, Z9
+	VFMADD231PS   Z5, Z10, Z9
+	VMINPS        Z11, Z4, Z11
+	VMAXPS        Z11, Z3, Z11
+	VMULPS        Z6, Z11, Z10
+	VFMADD231PS   Z5, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z9, Z9, K3
+	VCMPPS        $0x07, Z10, Z10, K4
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z10, Z10
+	VMOVDQA64     Z11, Z11
+	VPERMT2W      Z7, Z0, Z11
+	VMOVDQA64     Z9, Z7
+	VPERMT2W      Z10, Z0, Z7
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z7, 64(BX)
+	JMP           stored16
+
+around15:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z7, 64(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand20:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z4
+	MOVQ         104(CX), R9
+
+block18:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near21
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near21:
+	CMPB      272(CX), $0x00
+	JNE       kind23
+	VCVTPH2PS (DX), Z5
+	VCVTPH2PS 32(DX), Z6
+	VCVTPH2PS 64(DX), Z7
+	VCVTPH2PS 96(DX), Z8
+	JMP       loaded22
+
+kind23:
+	VPMOVZXWD (DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 64(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       loaded22
+
+loaded22:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal25
+	VDIVPS Z3, Z5, Z5
+	VDIVPS Z3, Z6, Z6
+	VDIVPS Z3, Z7, Z7
+	VDIVPS Z3, Z8, Z8
+	JMP    divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided26:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	VMOVDQA64     Z7, Z6
+	VPERMT2W      Z8, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored28
+
+around27:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored28:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+some5:
+some29:
+	TESTQ      AX, AX
+	JLE        done30
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near31
+	PREFETCHT1 (DX)(R9*1)
+
+near31:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand32:
+	VBROADCASTSS (R10), Z3
+	VBROADCASTSS 1024(R10), Z4
+	CMPB         272(CX), $0x00
+	JNE          kind34
+	VCVTPH2PS.Z  (DX), K1, Z5
+	JMP          loaded33
+
+kind34:
+	VPMOVZXWD.Z (DX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	JMP         loaded33
+
+loaded33:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal36
+	VDIVPS Z3, Z5, Z3
+	JMP    divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided37:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z4, Z3, Z3
+	VMINPS        Z2, Z3, Z3
+	VMAXPS        Z1, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVDW       Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand32
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, AX
+	JMP           some29
+
+done30:
+	TESTQ DI, DI
+	JL    whole38
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole38:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS 56(CX), Z9
+	VBROADCASTSS 64(CX), Z10
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide40
+	CMPB         72(CX), $0x00
+	JNE          divide40
+	CMPB         73(CX), $0x00
+	JNE          divide40
+	CMPB         75(CX), $0x00
+	JNE          divide40
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide40
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide40
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide40
+	VMINPS       Z10, Z5, Z11
+	VMINPS       Z10, Z6, Z12
+	VMINPS       Z10, Z7, Z13
+	VMINPS       Z10, Z8, Z14
+	VMAXPS       Z9, Z11, Z11
+	VMAXPS       Z9, Z12, Z12
+	VMAXPS       Z9, Z13, Z12
+	VMAXPS       Z9, Z14, Z12
+	VMOVD        X11, R8
+	CMPL         R8, (DI)
+	JNE          divide40
+	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z13
+	VFNMADD231PS Z1, Z13, Z14
+	VDIVPS       Z1, Z14, Z14
+	VSUBPS       Z5, Z9, Z11
+	VMULPS       Z1, Z11, Z11
+	VSUBPS       Z5, Z10, Z12
+	VMULPS       Z1, Z12, Z12
+	VCVTPS2DQ    Z5, Z15
+	VPSLLD       $0x18, Z15, Z15
+	VPSRLD       $0x08, Z15, Z16
+	VPORD        Z16, Z15, Z15
+	VPSRLD       $0x10, Z15, Z16
+	VPORD        Z16, Z15, Z15
+
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB      272(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       loaded44
+
+kind45:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       loaded44
+
+loaded44:
+	VMINPS        Z15, Z12, Z15
+	VMAXPS        Z15, Z11, Z15
+	VMULPS        Z14, Z15, Z19
+	VFMADD231PS   Z13, Z15, Z19
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z16, Z11, Z16
+	VMULPS        Z14, Z16, Z15
+	VFMADD231PS   Z13, Z16, Z15
+	VMINPS        Z17, Z12, Z17
+	VMAXPS        Z17, Z11, Z17
+	VMULPS        Z14, Z17, Z16
+	VFMADD231PS   Z13, Z17, Z16
+	VMINPS        Z18, Z12, Z18
+	VMAXPS        Z18, Z11, Z18
+	VMULPS        Z14, Z18, Z17
+	VFMADD231PS   Z13, Z18, Z17
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z5, Z18, Z18
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VADDPS        Z8, Z17, Z17
+	VCVTPS2DQ     Z18, Z18
+	VCVTPS2DQ     Z15, Z15
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z17, Z17
+	VMOVDQA64     Z18, Z18
+	VPERMT2W      Z15, Z0, Z18
+	VMOVDQA64     Z16, Z15
+	VPERMT2W      Z17, Z0, Z15
+	CMPB          76(CX), $0x00
+	JNE           around47
+	VMOVDQU64     Z18, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	JMP           stored48
+
+around47:
+	VMOVNTDQ Z18, (BX)
+	VMOVNTDQ Z15, 64(BX)
+
+stored48:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+divide40:
+block49:
+	CMPQ       AX, $0x00000040
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near51:
+	CMPB    72(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (SI), Z1
+	VMOVUPS 64(SI), Z2
+	VMOVUPS 128(SI), Z3
+	VMOVUPS 192(SI), Z4
+
+loaded52:
+	CMPB    73(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded53:
+	CMPB      272(CX), $0x00
+	JNE       kind55
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	JMP       loaded54
+
+kind55:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       loaded54
+
+loaded54:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal57
+	VDIVPS Z1, Z11, Z11
+	VDIVPS Z2, Z12, Z12
+	VDIVPS Z3, Z13, Z13
+	VDIVPS Z4, Z14, Z14
+	JMP    divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
+	VMULPS  Z15, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z3, Z15, Z15
+	VMULPS  Z15, Z13, Z13
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z4, Z15, Z15
+	VMULPS  Z15, Z14, Z14
+
+divided58:
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VADDPS        Z8, Z14, Z14
+	VMINPS        Z10, Z11, Z11
+	VMINPS        Z10, Z12, Z12
+	VMINPS        Z10, Z13, Z13
+	VMINPS        Z10, Z14, Z14
+	VMAXPS        Z9, Z11, Z11
+	VMAXPS        Z9, Z12, Z12
+	VMAXPS        Z9, Z13, Z13
+	VMAXPS        Z9, Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VMOVDQA64     Z11, Z11
+	VPERMT2W      Z12, Z0, Z11
+	VMOVDQA64     Z13, Z12
+	VPERMT2W      Z14, Z0, Z12
+	CMPB          76(CX), $0x00
+	JNE           around59
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored60
+
+around59:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+
+stored60:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block49
+
+blocks50:
+some61:
+	TESTQ     AX, AX
+	JLE       done62
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded63
+	VMOVUPS.Z (SI), K1, Z1
+
+loaded63:
+	CMPB      73(CX), $0x00
+	JEQ       loaded64
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded64:
+	CMPB        272(CX), $0x00
+	JNE         kind66
+	VCVTPH2PS.Z (DX), K1, Z11
+	JMP         loaded65
+
+kind66:
+	VPMOVZXWD.Z (DX), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         loaded65
+
+loaded65:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal68
+	VDIVPS Z1, Z11, Z11
+	JMP    divided69
+
+reciprocal68:
+	VMOVUPS all32_3f800000<>+0(SB), Z12
+	VDIVPS  Z1, Z12, Z12
+	VMULPS  Z12, Z11, Z11
+
+divided69:
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z5, Z11, Z11
+	VMINPS        Z10, Z11, Z11
+	VMAXPS        Z9, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPMOVDW       Z11, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000040, DI
+	SUBQ          $0x00000010, AX
+	JMP           some61
+
+done62:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512H16I32(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
+
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near11:
+	CMPB      272(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z6
+	VCVTPH2PS 32(DX), Z8
+	VCVTPH2PS 64(DX), Z9
+	VCVTPH2PS 96(DX), Z10
+	JMP       loaded12
+
+kind13:
+	VPMOVZXWD (DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 64(DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 96(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       loaded12
+
+loaded12:
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
+	VCVTPS2DQ     Z6, Z12
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VMOVUPS       all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z6, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	VMOVDQU64     Z13, 128(BX)
+	VMOVDQU64     Z14, 192(BX)
+	JMP           stored16
+
+around15:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
+	VMOVNTDQ Z13, 128(BX)
+	VMOVNTDQ Z14, 192(BX)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, R9
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand20:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block18:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near21
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near21:
+	CMPB      272(CX), $0x00
+	JNE       kind23
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	JMP       loaded22
+
+kind23:
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       loaded22
+
+loaded22:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal25
+	VDIVPS Z2, Z4, Z4
+	VDIVPS Z2, Z5, Z5
+	VDIVPS Z2, Z6, Z6
+	VDIVPS Z2, Z7, Z7
+	JMP    divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided26:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z8
+	VCVTPS2DQ     Z5, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z4, K1
+	VCMPPS        $0x1d, Z12, Z5, K2
+	VCMPPS        $0x1d, Z12, Z6, K3
+	VCMPPS        $0x1d, Z12, Z7, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Z8, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	VMOVDQU64     Z10, 128(BX)
+	VMOVDQU64     Z11, 192(BX)
+	JMP           stored28
+
+around27:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
+
+stored28:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, R9
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+some5:
+some29:
+	TESTQ      AX, AX
+	JLE        done30
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near31
+	PREFETCHT1 (DX)(R9*1)
+
+near31:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand32:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
+	CMPB         272(CX), $0x00
+	JNE          kind34
+	VCVTPH2PS.Z  (DX), K1, Z4
+	JMP          loaded33
+
+kind34:
+	VPMOVZXWD.Z (DX), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         loaded33
+
+loaded33:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal36
+	VDIVPS Z2, Z4, Z2
+	JMP    divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided37:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z3
+	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VCMPPS        $0x1d, Z4, Z2, K2
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VMOVDQU32     Z3, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand32
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, AX
+	JMP           some29
+
+done30:
+	TESTQ DI, DI
+	JL    whole38
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole38:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS 56(CX), Z8
+	VBROADCASTSS 64(CX), Z9
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide40
+	CMPB         72(CX), $0x00
+	JNE          divide40
+	CMPB         73(CX), $0x00
+	JNE          divide40
+	CMPB         75(CX), $0x00
+	JNE          divide40
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide40
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide40
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide40
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide40
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
+
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near43
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near43:
+	CMPB      272(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (DX), Z14
+	VCVTPH2PS 32(DX), Z15
+	VCVTPH2PS 64(DX), Z16
+	VCVTPH2PS 96(DX), Z17
+	JMP       loaded44
+
+kind45:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 64(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 96(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       loaded44
+
+loaded44:
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z4, Z17, Z17
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VCVTPS2DQ     Z17, Z18
+	VCVTPS2DQ     Z14, Z19
+	VCVTPS2DQ     Z15, Z20
+	VCVTPS2DQ     Z16, Z21
+	VMOVUPS       all32_4f000000<>+0(SB), Z22
+	VCMPPS        $0x1d, Z22, Z17, K1
+	VCMPPS        $0x1d, Z22, Z14, K2
+	VCMPPS        $0x1d, Z22, Z15, K3
+	VCMPPS        $0x1d, Z22, Z16, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
+	CMPB          76(CX), $0x00
+	JNE           around47
+	VMOVDQU64     Z18, (BX)
+	VMOVDQU64     Z19, 64(BX)
+	VMOVDQU64     Z20, 128(BX)
+	VMOVDQU64     Z21, 192(BX)
+	JMP           stored48
+
+around47:
+	VMOVNTDQ Z18, (BX)
+	VMOVNTDQ Z19, 64(BX)
+	VMOVNTDQ Z20, 128(BX)
+	VMOVNTDQ Z21, 192(BX)
+
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
@@ -11965,35 +5601,175 @@ stored49:
 	JMP  block41
 
 blocks42:
-some50:
+divide40:
+block49:
+	CMPQ       AX, $0x00000040
+	JLT        blocks50
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near51
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near51:
+	CMPB    72(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded52:
+	CMPB    73(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded53:
+	CMPB      272(CX), $0x00
+	JNE       kind55
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	JMP       loaded54
+
+kind55:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       loaded54
+
+loaded54:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal57
+	VDIVPS Z0, Z10, Z10
+	VDIVPS Z1, Z11, Z11
+	VDIVPS Z2, Z12, Z12
+	VDIVPS Z3, Z13, Z13
+	JMP    divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z0, Z14, Z14
+	VMULPS  Z14, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z1, Z14, Z14
+	VMULPS  Z14, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z3, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided58:
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z12, Z12, K3
+	VCMPPS        $0x07, Z13, Z13, K4
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
+	VADDPS        Z4, Z10, Z10
+	VADDPS        Z5, Z11, Z11
+	VADDPS        Z6, Z12, Z12
+	VADDPS        Z7, Z13, Z13
+	VMINPS        Z9, Z10, Z10
+	VMINPS        Z9, Z11, Z11
+	VMINPS        Z9, Z12, Z12
+	VMINPS        Z9, Z13, Z13
+	VMAXPS        Z8, Z10, Z10
+	VMAXPS        Z8, Z11, Z11
+	VMAXPS        Z8, Z12, Z12
+	VMAXPS        Z8, Z13, Z13
+	VCVTPS2DQ     Z10, Z14
+	VCVTPS2DQ     Z11, Z15
+	VCVTPS2DQ     Z12, Z16
+	VCVTPS2DQ     Z13, Z17
+	VMOVUPS       all32_4f000000<>+0(SB), Z18
+	VCMPPS        $0x1d, Z18, Z10, K1
+	VCMPPS        $0x1d, Z18, Z11, K2
+	VCMPPS        $0x1d, Z18, Z12, K3
+	VCMPPS        $0x1d, Z18, Z13, K4
+	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
+	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
+	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
+	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
+	CMPB          76(CX), $0x00
+	JNE           around59
+	VMOVDQU64     Z14, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	VMOVDQU64     Z16, 128(BX)
+	VMOVDQU64     Z17, 192(BX)
+	JMP           stored60
+
+around59:
+	VMOVNTDQ Z14, (BX)
+	VMOVNTDQ Z15, 64(BX)
+	VMOVNTDQ Z16, 128(BX)
+	VMOVNTDQ Z17, 192(BX)
+
+stored60:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block49
+
+blocks50:
+some61:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done62
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded63
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded63:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded64
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded64:
+	CMPB        272(CX), $0x00
+	JNE         kind66
+	VCVTPH2PS.Z (DX), K1, Z10
+	JMP         loaded65
+
+kind66:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
-	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided55
+	VMOVAPS     Z10, Z10
+	JMP         loaded65
 
-reciprocal54:
+loaded65:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal68
+	VDIVPS Z0, Z10, Z10
+	JMP    divided69
+
+reciprocal68:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided69:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -12009,9 +5785,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some61
 
-done51:
+done62:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12046,102 +5822,50 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x02, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VMOVUPS.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VMOVUPS       Z2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*4), DX
-	LEAQ (BX)(DI*4), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x02, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near16:
+near11:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -12175,70 +5899,70 @@ near16:
 	VADDPS        Z7, Z8, Z8
 	VADDPS        Z7, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z6, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z6, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored18:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near23:
+near18:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal19
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided25
+	JMP     divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -12252,7 +5976,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -12274,65 +5998,66 @@ divided25:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored27:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -12343,9 +6068,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -12353,9 +6078,18 @@ divided33:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12386,25 +6120,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -12415,7 +6149,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -12425,22 +6159,24 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
+near34:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -12474,70 +6210,70 @@ near38:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored40:
+stored36:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal42
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided47
+	JMP     divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -12551,7 +6287,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -12573,56 +6309,56 @@ divided47:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored49:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal54
+	JNE       reciprocal50
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided55
+	JMP       divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -12634,9 +6370,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12671,107 +6407,55 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x03, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	VMOVUPD.Z    (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
-
-divided10:
-	VCMPPD        $0x07, Z2, Z2, K2
-	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
-	VADDPD        Z3, Z2, Z2
-	VMINPD        Z1, Z2, Z2
-	VMAXPD        Z0, Z2, Z2
-	VMOVUPD       Z2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+64, BX
-	SUBQ          $0x00000008, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*8), DX
-	LEAQ (BX)(DI*8), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand14:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand9:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block12:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near15
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near15:
+near10:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal11
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided17
+	JMP     divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -12785,7 +6469,7 @@ reciprocal16:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -12807,65 +6491,66 @@ divided17:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around18
+	JNE           around13
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored19
+	JMP           stored14
 
-around18:
+around13:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored19:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
-	SUBQ $0x00000020, DI
-	JNE  block12
+	SUBQ $0x00000020, R9
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand14
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near22
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done16
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near17
+	PREFETCHT1 (DX)(R9*1)
 
-near22:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near17:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand23:
-	VBROADCASTSD (R9), Z2
-	VBROADCASTSD 1024(R9), Z3
+strand18:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided25:
+divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -12876,9 +6561,9 @@ divided25:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000008, R9
-	DECQ          DI
-	JNE           strand23
+	ADDQ          $0x00000008, R10
+	DECQ          R9
+	JNE           strand18
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -12886,9 +6571,18 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some20
+	JMP           some15
 
-done21:
+done16:
+	TESTQ DI, DI
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12919,47 +6613,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -12973,7 +6667,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -12995,56 +6689,56 @@ divided33:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around30
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored35
+	JMP           stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -13056,9 +6750,9 @@ divided41:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some36
+	JMP           some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13093,101 +6787,48 @@ TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided10:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2PH     $0x00, Z2, Y2
-	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z7
-	VBROADCASTSS 2048(R10), Z2
-	VBROADCASTSS 2560(R10), Z3
-	VBROADCASTSS 3072(R10), Z4
-	VBROADCASTSS 3584(R10), Z5
-	VPBROADCASTD 4096(R10), Z6
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 2048(R11), Z2
+	VBROADCASTSS 2560(R11), Z3
+	VBROADCASTSS 3072(R11), Z4
+	VBROADCASTSS 3584(R11), Z5
+	VPBROADCASTD 4096(R11), Z6
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -13225,68 +6866,68 @@ near16:
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y6, 32(BX)
 	VMOVDQU64     Y8, 64(BX)
 	VMOVDQU64     Y9, 96(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y6, 32(BX)
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -13300,7 +6941,7 @@ reciprocal24:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -13326,65 +6967,66 @@ divided25:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z2
-	VBROADCASTSS 1024(R9), Z3
+strand26:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -13396,9 +7038,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -13406,9 +7048,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13439,25 +7090,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -13468,7 +7119,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -13478,20 +7129,22 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x10, Z14, Z14
+	VPSLLD       $0x18, Z14, Z14
+	VPSRLD       $0x08, Z14, Z15
+	VPORD        Z15, Z14, Z14
 	VPSRLD       $0x10, Z14, Z15
 	VPORD        Z15, Z14, Z14
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -13529,68 +7182,68 @@ near38:
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Y17, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Y17, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded40
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded45:
+loaded41:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -13604,7 +7257,7 @@ reciprocal46:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -13630,56 +7283,56 @@ divided47:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
+	JEQ       loaded48
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded53:
+loaded49:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
+	JNE         reciprocal50
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided55
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -13692,9 +7345,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13719,11 +7372,11 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_10000<>+0(SB), Z0
-	VMOVDQU64    all32_7fff<>+0(SB), Z1
-	VMOVDQU64    all32_8000<>+0(SB), Z2
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z4
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64    all32_10000<>+0(SB), Z1
+	VMOVDQU64    all32_7fff<>+0(SB), Z2
+	VMOVDQU64    all32_8000<>+0(SB), Z3
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z4
 	VMOVDQU64    odd16split<>+0(SB), Z5
 	VMOVDQU64    odd16<>+0(SB), Z6
 	MOVQ         88(CX), R8
@@ -13736,114 +7389,54 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    BX, DI
-	NEGQ    DI
-	ANDQ    $0x3f, DI
-	SHRQ    $0x01, DI
-	CMPQ    DI, AX
-	CMOVQGT AX, DI
-	SUBQ    DI, AX
-
-some5:
-	TESTQ      DI, DI
-	JLE        done6
-	MOVQ       $-1, R9
-	BZHIQ      DI, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near7
-	PREFETCHT1 (DX)(R9*1)
-
-near7:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
-	VPMOVZXWD.Z  (DX), K1, Z10
-	VPSLLD       $0x10, Z10, Z10
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z8, Z10, Z8
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z8, Z11, Z11
-	VMULPS  Z11, Z10, Z8
-
-divided10:
-	VCMPPS        $0x07, Z8, Z8, K2
-	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
-	VADDPS        Z9, Z8, Z8
-	VMINPS        Z7, Z8, Z8
-	VMAXPS        Z6, Z8, Z8
-	VPTESTMD      Z0, Z8, K2
-	VPADDD        Z1, Z8, Z9
-	VPADDD        Z2, Z8, K2, Z9
-	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z3, K2, Z9
-	VPSRLD        $0x10, Z9, Z8
-	VPMOVDW       Z8, Y8
-	VMOVDQU16     Y8, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand8
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, DI
-	JMP           some5
-
-done6:
-	LEAQ (DX)(DI*2), DX
-	LEAQ (BX)(DI*2), BX
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some5
 
 aligned4:
 	CMPB 77(CX), $0x00
-	JEQ  divide11
+	JEQ  divide6
 
-turn12:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns9
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand15:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z13
-	VBROADCASTSS 2048(R10), Z8
-	VBROADCASTSS 2560(R10), Z9
-	VBROADCASTSS 3072(R10), Z10
-	VBROADCASTSS 3584(R10), Z11
-	VPBROADCASTD 4096(R10), Z12
-	MOVQ         104(CX), DI
+strand10:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 1024(R11), Z13
+	VBROADCASTSS 2048(R11), Z8
+	VBROADCASTSS 2560(R11), Z9
+	VBROADCASTSS 3072(R11), Z10
+	VBROADCASTSS 3584(R11), Z11
+	VPBROADCASTD 4096(R11), Z12
+	MOVQ         104(CX), R9
 
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block8:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near16:
+near11:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z12
-	VPANDD        Z4, Z14, Z14
+	VPANDD        Z0, Z14, Z14
 	VMOVDQU32     64(DX), Z16
 	VPSLLD        $0x10, Z16, Z15
-	VPANDD        Z4, Z16, Z16
+	VPANDD        Z0, Z16, Z16
 	VMINPS        Z12, Z9, Z12
 	VMAXPS        Z12, Z8, Z12
 	VMULPS        Z11, Z12, Z17
@@ -13872,91 +7465,91 @@ near16:
 	VADDPS        Z13, Z12, Z12
 	VADDPS        Z13, Z14, Z14
 	VADDPS        Z13, Z15, Z15
-	VPTESTMD      Z0, Z16, K1
-	VPADDD        Z1, Z16, Z17
-	VPADDD        Z2, Z16, K1, Z17
-	VPTESTMD      Z0, Z12, K1
-	VPADDD        Z1, Z12, Z18
-	VPADDD        Z2, Z12, K1, Z18
-	VPTESTMD      Z0, Z14, K1
-	VPADDD        Z1, Z14, Z19
-	VPADDD        Z2, Z14, K1, Z19
-	VPTESTMD      Z0, Z15, K1
-	VPADDD        Z1, Z15, Z20
-	VPADDD        Z2, Z15, K1, Z20
+	VPTESTMD      Z1, Z16, K1
+	VPADDD        Z2, Z16, Z17
+	VPADDD        Z3, Z16, K1, Z17
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z18
+	VPADDD        Z3, Z12, K1, Z18
+	VPTESTMD      Z1, Z14, K1
+	VPADDD        Z2, Z14, Z19
+	VPADDD        Z3, Z14, K1, Z19
+	VPTESTMD      Z1, Z15, K1
+	VPADDD        Z2, Z15, Z20
+	VPADDD        Z3, Z15, K1, Z20
 	VCMPPS        $0x03, Z16, Z16, K1
 	VCMPPS        $0x03, Z12, Z12, K2
 	VCMPPS        $0x03, Z14, Z14, K3
 	VCMPPS        $0x03, Z15, Z15, K4
-	VMOVDQU32     Z3, K1, Z17
-	VMOVDQU32     Z3, K2, Z18
-	VMOVDQU32     Z3, K3, Z19
-	VMOVDQU32     Z3, K4, Z20
+	VMOVDQU32     Z4, K1, Z17
+	VMOVDQU32     Z4, K2, Z18
+	VMOVDQU32     Z4, K3, Z19
+	VMOVDQU32     Z4, K4, Z20
 	VMOVDQA64     Z17, Z12
 	VPERMT2W      Z18, Z5, Z12
 	VMOVDQA64     Z19, Z14
 	VPERMT2W      Z20, Z5, Z14
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around12
 	VMOVDQU64     Z12, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored18
+	JMP           stored13
 
-around17:
+around12:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored18:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block13
+	SUBQ $0x00000040, R9
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand15
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn7
 
-turns14:
-divide11:
-turn19:
+turns9:
+divide6:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns21
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	JLT  turns16
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
 
-strand22:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
-	MOVQ         104(CX), DI
+strand17:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 1024(R11), Z9
+	MOVQ         104(CX), R9
 
-block20:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near23
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
+block15:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near23:
+near18:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z4, Z11, Z11
+	VPANDD    Z0, Z11, Z11
 	VMOVDQU32 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z4, Z13, Z13
+	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal19
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided25
+	JMP       divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -13970,7 +7563,7 @@ reciprocal24:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided25:
+divided20:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -13991,97 +7584,98 @@ divided25:
 	VMAXPS        Z6, Z11, Z11
 	VMAXPS        Z6, Z12, Z12
 	VMAXPS        Z6, Z13, Z13
-	VPTESTMD      Z0, Z10, K1
-	VPADDD        Z1, Z10, Z14
-	VPADDD        Z2, Z10, K1, Z14
-	VPTESTMD      Z0, Z11, K1
-	VPADDD        Z1, Z11, Z15
-	VPADDD        Z2, Z11, K1, Z15
-	VPTESTMD      Z0, Z12, K1
-	VPADDD        Z1, Z12, Z16
-	VPADDD        Z2, Z12, K1, Z16
-	VPTESTMD      Z0, Z13, K1
-	VPADDD        Z1, Z13, Z17
-	VPADDD        Z2, Z13, K1, Z17
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z14
+	VPADDD        Z3, Z10, K1, Z14
+	VPTESTMD      Z1, Z11, K1
+	VPADDD        Z2, Z11, Z15
+	VPADDD        Z3, Z11, K1, Z15
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z16
+	VPADDD        Z3, Z12, K1, Z16
+	VPTESTMD      Z1, Z13, K1
+	VPADDD        Z2, Z13, Z17
+	VPADDD        Z3, Z13, K1, Z17
 	VCMPPS        $0x03, Z10, Z10, K1
 	VCMPPS        $0x03, Z11, Z11, K2
 	VCMPPS        $0x03, Z12, Z12, K3
 	VCMPPS        $0x03, Z13, Z13, K4
-	VMOVDQU32     Z3, K1, Z14
-	VMOVDQU32     Z3, K2, Z15
-	VMOVDQU32     Z3, K3, Z16
-	VMOVDQU32     Z3, K4, Z17
+	VMOVDQU32     Z4, K1, Z14
+	VMOVDQU32     Z4, K2, Z15
+	VMOVDQU32     Z4, K3, Z16
+	VMOVDQU32     Z4, K4, Z17
 	VMOVDQA64     Z14, Z10
 	VPERMT2W      Z15, Z5, Z10
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z5, Z11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around21
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored27
+	JMP           stored22
 
-around26:
+around21:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored27:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block20
+	SUBQ $0x00000040, R9
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand22
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn19
+	JMP  turn14
 
-turns21:
-some28:
+turns16:
+some5:
+some23:
 	TESTQ      AX, AX
-	JLE        done29
-	MOVQ       $-1, DI
-	BZHIQ      AX, DI, DI
-	KMOVW      DI, K1
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near30
-	PREFETCHT1 (DX)(DI*1)
+	JLE        done24
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near25
+	PREFETCHT1 (DX)(R9*1)
 
-near30:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+near25:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand31:
-	VBROADCASTSS (R9), Z8
-	VBROADCASTSS 1024(R9), Z9
+strand26:
+	VBROADCASTSS (R10), Z8
+	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal32
+	JNE          reciprocal27
 	VDIVPS       Z8, Z10, Z8
-	JMP          divided33
+	JMP          divided28
 
-reciprocal32:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z8
 
-divided33:
+divided28:
 	VCMPPS        $0x07, Z8, Z8, K2
 	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
 	VADDPS        Z9, Z8, Z8
 	VMINPS        Z7, Z8, Z8
 	VMAXPS        Z6, Z8, Z8
-	VPTESTMD      Z0, Z8, K2
-	VPADDD        Z1, Z8, Z9
-	VPADDD        Z2, Z8, K2, Z9
+	VPTESTMD      Z1, Z8, K2
+	VPADDD        Z2, Z8, Z9
+	VPADDD        Z3, Z8, K2, Z9
 	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z3, K2, Z9
+	VMOVDQU32     Z4, K2, Z9
 	VPSRLD        $0x10, Z9, Z8
 	VPMOVDW       Z8, Y8
 	VMOVDQU16     Y8, K1, (BX)
@@ -14089,9 +7683,9 @@ divided33:
 	ADDQ          192(CX), BX
 	ADDQ          136(CX), DX
 	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R9
-	DECQ          DI
-	JNE           strand31
+	ADDQ          $0x00000004, R10
+	DECQ          R9
+	JNE           strand26
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -14099,9 +7693,18 @@ divided33:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some28
+	JMP           some23
 
-done29:
+done24:
+	TESTQ DI, DI
+	JL    whole29
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned4
+
+whole29:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14117,7 +7720,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
@@ -14132,25 +7735,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide35
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide35
+	JNE          divide31
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide35
+	JHI          divide31
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -14161,30 +7764,32 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide35
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
-	VDIVPS       Z4, Z18, Z17
-	VFNMADD231PS Z4, Z17, Z18
-	VDIVPS       Z4, Z18, Z18
+	VDIVPS       Z0, Z18, Z17
+	VFNMADD231PS Z0, Z17, Z18
+	VDIVPS       Z0, Z18, Z18
 	VSUBPS       Z9, Z13, Z15
-	VMULPS       Z4, Z15, Z15
+	VMULPS       Z0, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
-	VMULPS       Z4, Z16, Z16
+	VMULPS       Z0, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
-	VPSLLD       $0x10, Z19, Z19
+	VPSLLD       $0x18, Z19, Z19
+	VPSRLD       $0x08, Z19, Z20
+	VPORD        Z20, Z19, Z19
 	VPSRLD       $0x10, Z19, Z20
 	VPORD        Z20, Z19, Z19
 
-block36:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks33
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near34
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near38:
+near34:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -14221,76 +7826,76 @@ near38:
 	VADDPS        Z10, Z19, Z19
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
-	VPTESTMD      Z0, Z22, K1
-	VPADDD        Z1, Z22, Z23
-	VPADDD        Z2, Z22, K1, Z23
-	VPTESTMD      Z0, Z19, K1
-	VPADDD        Z1, Z19, Z24
-	VPADDD        Z2, Z19, K1, Z24
-	VPTESTMD      Z0, Z20, K1
-	VPADDD        Z1, Z20, Z25
-	VPADDD        Z2, Z20, K1, Z25
-	VPTESTMD      Z0, Z21, K1
-	VPADDD        Z1, Z21, Z26
-	VPADDD        Z2, Z21, K1, Z26
+	VPTESTMD      Z1, Z22, K1
+	VPADDD        Z2, Z22, Z23
+	VPADDD        Z3, Z22, K1, Z23
+	VPTESTMD      Z1, Z19, K1
+	VPADDD        Z2, Z19, Z24
+	VPADDD        Z3, Z19, K1, Z24
+	VPTESTMD      Z1, Z20, K1
+	VPADDD        Z2, Z20, Z25
+	VPADDD        Z3, Z20, K1, Z25
+	VPTESTMD      Z1, Z21, K1
+	VPADDD        Z2, Z21, Z26
+	VPADDD        Z3, Z21, K1, Z26
 	VCMPPS        $0x03, Z22, Z22, K1
 	VCMPPS        $0x03, Z19, Z19, K2
 	VCMPPS        $0x03, Z20, Z20, K3
 	VCMPPS        $0x03, Z21, Z21, K4
-	VMOVDQU32     Z3, K1, Z23
-	VMOVDQU32     Z3, K2, Z24
-	VMOVDQU32     Z3, K3, Z25
-	VMOVDQU32     Z3, K4, Z26
+	VMOVDQU32     Z4, K1, Z23
+	VMOVDQU32     Z4, K2, Z24
+	VMOVDQU32     Z4, K3, Z25
+	VMOVDQU32     Z4, K4, Z26
 	VMOVDQA64     Z23, Z19
 	VPERMT2W      Z24, Z6, Z19
 	VMOVDQA64     Z25, Z20
 	VPERMT2W      Z26, Z6, Z20
 	CMPB          76(CX), $0x00
-	JNE           around39
+	JNE           around35
 	VMOVDQU64     Z19, (BX)
 	VMOVDQU64     Z20, 64(BX)
-	JMP           stored40
+	JMP           stored36
 
-around39:
+around35:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored40:
+stored36:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block32
 
-blocks37:
-divide35:
-block41:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Z4
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded44:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded41
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded45:
+loaded41:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -14300,16 +7905,16 @@ loaded45:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
-	VDIVPS    Z4, Z15, Z15
+	JNE       reciprocal42
+	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided47
+	JMP       divided43
 
-reciprocal46:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z4, Z19, Z19
+	VDIVPS  Z0, Z19, Z19
 	VMULPS  Z19, Z15, Z15
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z5, Z19, Z19
@@ -14321,7 +7926,7 @@ reciprocal46:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided47:
+divided43:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -14342,88 +7947,88 @@ divided47:
 	VMAXPS        Z13, Z16, Z16
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
-	VPTESTMD      Z0, Z15, K1
-	VPADDD        Z1, Z15, Z19
-	VPADDD        Z2, Z15, K1, Z19
-	VPTESTMD      Z0, Z16, K1
-	VPADDD        Z1, Z16, Z20
-	VPADDD        Z2, Z16, K1, Z20
-	VPTESTMD      Z0, Z17, K1
-	VPADDD        Z1, Z17, Z21
-	VPADDD        Z2, Z17, K1, Z21
-	VPTESTMD      Z0, Z18, K1
-	VPADDD        Z1, Z18, Z22
-	VPADDD        Z2, Z18, K1, Z22
+	VPTESTMD      Z1, Z15, K1
+	VPADDD        Z2, Z15, Z19
+	VPADDD        Z3, Z15, K1, Z19
+	VPTESTMD      Z1, Z16, K1
+	VPADDD        Z2, Z16, Z20
+	VPADDD        Z3, Z16, K1, Z20
+	VPTESTMD      Z1, Z17, K1
+	VPADDD        Z2, Z17, Z21
+	VPADDD        Z3, Z17, K1, Z21
+	VPTESTMD      Z1, Z18, K1
+	VPADDD        Z2, Z18, Z22
+	VPADDD        Z3, Z18, K1, Z22
 	VCMPPS        $0x03, Z15, Z15, K1
 	VCMPPS        $0x03, Z16, Z16, K2
 	VCMPPS        $0x03, Z17, Z17, K3
 	VCMPPS        $0x03, Z18, Z18, K4
-	VMOVDQU32     Z3, K1, Z19
-	VMOVDQU32     Z3, K2, Z20
-	VMOVDQU32     Z3, K3, Z21
-	VMOVDQU32     Z3, K4, Z22
+	VMOVDQU32     Z4, K1, Z19
+	VMOVDQU32     Z4, K2, Z20
+	VMOVDQU32     Z4, K3, Z21
+	VMOVDQU32     Z4, K4, Z22
 	VMOVDQA64     Z19, Z15
 	VPERMT2W      Z20, Z6, Z15
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around44
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored49
+	JMP           stored45
 
-around48:
+around44:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored49:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block37
 
-blocks42:
-some50:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done51
+	JLE       done47
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded52
-	VMOVUPS.Z (SI), K1, Z4
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded52:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded49
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded53:
+loaded49:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal54
-	VDIVPS      Z4, Z15, Z15
-	JMP         divided55
+	JNE         reciprocal50
+	VDIVPS      Z0, Z15, Z15
+	JMP         divided51
 
-reciprocal54:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
+	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided55:
+divided51:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
-	VPTESTMD      Z0, Z15, K2
-	VPADDD        Z1, Z15, Z16
-	VPADDD        Z2, Z15, K2, Z16
+	VPTESTMD      Z1, Z15, K2
+	VPADDD        Z2, Z15, Z16
+	VPADDD        Z3, Z15, K2, Z16
 	VCMPPS        $0x03, Z15, Z15, K2
-	VMOVDQU32     Z3, K2, Z16
+	VMOVDQU32     Z4, K2, Z16
 	VPSRLD        $0x10, Z16, Z15
 	VPMOVDW       Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
@@ -14432,9 +8037,9 @@ divided55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some50
+	JMP           some46
 
-done51:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14590,26 +8195,28 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX512F32F8E4M3(n int, f *frame)
+// func quantizeAVX512F32F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512F32F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    transposed32<>+0(SB), Z0
-	VBROADCASTSS (SI), Z1
+	MOVQ         280(CX), R8
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
+	VMOVDQU64    transposed32<>+0(SB), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS 56(CX), Z7
+	VBROADCASTSS 64(CX), Z8
 
 row:
 	MOVQ DX, 232(CX)
@@ -14618,134 +8225,136 @@ row:
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
+	VMOVUPS (SI), Z2
+	VMOVUPS 64(SI), Z3
+	VMOVUPS 128(SI), Z4
+	VMOVUPS 192(SI), Z5
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z5
-	VMOVUPS 192(DI), Z5
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z6
 
 loaded6:
-	VMOVUPS (DX), Z5
-	VMOVUPS 64(DX), Z13
-	VMOVUPS 128(DX), Z14
-	VMOVUPS 192(DX), Z15
+	VMOVUPS (DX), Z6
+	VMOVUPS 64(DX), Z14
+	VMOVUPS 128(DX), Z15
+	VMOVUPS 192(DX), Z16
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
-	VDIVPS  Z1, Z5, Z5
-	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z3, Z14, Z14
 	VDIVPS  Z4, Z15, Z15
+	VDIVPS  Z5, Z16, Z16
 	JMP     divided8
 
 reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z2, Z17, Z17
+	VMULPS  Z17, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z3, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z4, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z5, Z17, Z17
+	VMULPS  Z17, Z16, Z16
 
 divided8:
-	VMINPS    Z5, Z7, Z5
-	VMINPS    Z13, Z7, Z13
-	VMINPS    Z14, Z7, Z14
-	VMINPS    Z15, Z7, Z15
-	VMAXPS    Z5, Z6, Z5
-	VMAXPS    Z13, Z6, Z13
-	VMAXPS    Z14, Z6, Z14
-	VMAXPS    Z15, Z6, Z15
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z17
+	VMINPS    Z6, Z8, Z6
+	VMINPS    Z14, Z8, Z14
+	VMINPS    Z15, Z8, Z15
+	VMINPS    Z16, Z8, Z16
+	VMAXPS    Z6, Z7, Z6
+	VMAXPS    Z14, Z7, Z14
+	VMAXPS    Z15, Z7, Z15
+	VMAXPS    Z16, Z7, Z16
+	VANDPS    all32_7f800000<>+0(SB), Z6, Z17
 	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z16, Z16
-	VMAXPS    all32_3c800000<>+0(SB), Z17, Z17
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z16, Z16
-	VPADDD    all32_a000000<>+0(SB), Z17, Z17
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z13, Z21
+	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
+	VMAXPS    (R8), Z17, Z17
+	VMAXPS    (R8), Z18, Z18
+	VMAXPS    (R8), Z19, Z19
+	VMAXPS    (R8), Z20, Z20
+	VPADDD    64(R8), Z17, Z17
+	VPADDD    64(R8), Z18, Z18
+	VPADDD    64(R8), Z19, Z19
+	VPADDD    64(R8), Z20, Z20
+	VANDPS    all32_7fffffff<>+0(SB), Z6, Z21
 	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
 	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VADDPS    Z16, Z20, Z20
+	VANDPS    all32_7fffffff<>+0(SB), Z16, Z24
 	VADDPS    Z17, Z21, Z21
 	VADDPS    Z18, Z22, Z22
 	VADDPS    Z19, Z23, Z23
-	VPSUBD    Z16, Z20, Z20
+	VADDPS    Z20, Z24, Z24
 	VPSUBD    Z17, Z21, Z21
 	VPSUBD    Z18, Z22, Z22
 	VPSUBD    Z19, Z23, Z23
-	VPSRLD    $0x14, Z16, Z16
-	VPSRLD    $0x14, Z17, Z17
-	VPSRLD    $0x14, Z18, Z18
-	VPSRLD    $0x14, Z19, Z19
-	VPADDD    Z16, Z20, Z16
+	VPSUBD    Z20, Z24, Z24
+	VPSRLVD   128(R8), Z17, Z17
+	VPSRLVD   128(R8), Z18, Z18
+	VPSRLVD   128(R8), Z19, Z19
+	VPSRLVD   128(R8), Z20, Z20
 	VPADDD    Z17, Z21, Z17
 	VPADDD    Z18, Z22, Z18
 	VPADDD    Z19, Z23, Z19
-	VPSUBD    all32_468<>+0(SB), Z16, Z16
-	VPSUBD    all32_468<>+0(SB), Z17, Z17
-	VPSUBD    all32_468<>+0(SB), Z18, Z18
-	VPSUBD    all32_468<>+0(SB), Z19, Z19
-	VANDPS    all32_80000000<>+0(SB), Z5, Z20
-	VANDPS    all32_80000000<>+0(SB), Z13, Z21
+	VPADDD    Z20, Z24, Z20
+	VPSUBD    192(R8), Z17, Z17
+	VPSUBD    192(R8), Z18, Z18
+	VPSUBD    192(R8), Z19, Z19
+	VPSUBD    192(R8), Z20, Z20
+	VANDPS    all32_80000000<>+0(SB), Z6, Z21
 	VANDPS    all32_80000000<>+0(SB), Z14, Z22
 	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VPSRLD    $0x18, Z20, Z20
+	VANDPS    all32_80000000<>+0(SB), Z16, Z24
 	VPSRLD    $0x18, Z21, Z21
 	VPSRLD    $0x18, Z22, Z22
 	VPSRLD    $0x18, Z23, Z23
-	VORPS     Z20, Z16, Z16
+	VPSRLD    $0x18, Z24, Z24
 	VORPS     Z21, Z17, Z17
 	VORPS     Z22, Z18, Z18
 	VORPS     Z23, Z19, Z19
-	VCMPPS    $0x03, Z5, Z5, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VCMPPS    $0x03, Z14, Z14, K3
-	VCMPPS    $0x03, Z15, Z15, K4
-	VMOVUPS   all32_7f<>+0(SB), Z5
-	VBLENDMPS Z5, Z16, K1, Z8
-	VBLENDMPS Z5, Z17, K2, Z9
-	VBLENDMPS Z5, Z18, K3, Z10
-	VBLENDMPS Z5, Z19, K4, Z11
-	VPACKSSDW Z9, Z8, Z5
-	VPACKSSDW Z11, Z10, Z13
-	VPACKUSWB Z13, Z5, Z5
-	VPERMD    Z5, Z0, Z5
+	VORPS     Z24, Z20, Z20
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z14, Z14, K2
+	VCMPPS    $0x03, Z15, Z15, K3
+	VCMPPS    $0x03, Z16, Z16, K4
+	VMOVUPS   256(R8), Z6
+	VBLENDMPS Z6, Z17, K1, Z9
+	VBLENDMPS Z6, Z18, K2, Z10
+	VBLENDMPS Z6, Z19, K3, Z11
+	VBLENDMPS Z6, Z20, K4, Z12
+	VPACKSSDW Z10, Z9, Z6
+	VPACKSSDW Z12, Z11, Z14
+	VPANDD    Z0, Z6, Z6
+	VPANDD    Z0, Z14, Z14
+	VPACKUSWB Z14, Z6, Z6
+	VPERMD    Z6, Z1, Z6
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z5, (BX)
+	VMOVDQU64 Z6, (BX)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, (BX)
 
 stored10:
 	ADDQ $+256, DX
@@ -14759,49 +8368,49 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (SI), K1, Z2
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z5
+	VMOVUPS.Z (DI), K1, Z6
 
 loaded14:
-	VMOVUPS.Z (DX), K1, Z5
+	VMOVUPS.Z (DX), K1, Z6
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
-	VDIVPS    Z1, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z1, Z13, Z13
-	VMULPS  Z13, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z6, Z6
 
 divided16:
-	VMINPS    Z5, Z7, Z5
-	VMAXPS    Z5, Z6, Z5
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z13
-	VMAXPS    all32_3c800000<>+0(SB), Z13, Z13
-	VPADDD    all32_a000000<>+0(SB), Z13, Z13
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z14
-	VADDPS    Z13, Z14, Z14
-	VPSUBD    Z13, Z14, Z14
-	VPSRLD    $0x14, Z13, Z13
-	VPADDD    Z13, Z14, Z13
-	VPSUBD    all32_468<>+0(SB), Z13, Z13
-	VANDPS    all32_80000000<>+0(SB), Z5, Z14
-	VPSRLD    $0x18, Z14, Z14
-	VORPS     Z14, Z13, Z13
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVUPS   all32_7f<>+0(SB), Z5
-	VBLENDMPS Z5, Z13, K2, Z12
-	VPMOVDB   Z12, K1, (BX)
+	VMINPS    Z6, Z8, Z6
+	VMAXPS    Z6, Z7, Z6
+	VANDPS    all32_7f800000<>+0(SB), Z6, Z14
+	VMAXPS    (R8), Z14, Z14
+	VPADDD    64(R8), Z14, Z14
+	VANDPS    all32_7fffffff<>+0(SB), Z6, Z15
+	VADDPS    Z14, Z15, Z15
+	VPSUBD    Z14, Z15, Z15
+	VPSRLVD   128(R8), Z14, Z14
+	VPADDD    Z14, Z15, Z14
+	VPSUBD    192(R8), Z14, Z14
+	VANDPS    all32_80000000<>+0(SB), Z6, Z15
+	VPSRLD    $0x18, Z15, Z15
+	VORPS     Z15, Z14, Z14
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVUPS   256(R8), Z6
+	VBLENDMPS Z6, Z14, K2, Z13
+	VPMOVDB   Z13, K1, (BX)
 	ADDQ      $+64, DX
 	ADDQ      $+16, BX
 	ADDQ      $0x00000040, SI
@@ -14843,60 +8452,6 @@ DATA all32_7f800000<>+56(SB)/4, $0x7f800000
 DATA all32_7f800000<>+60(SB)/4, $0x7f800000
 GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_3c800000<>+0(SB)/4, $0x3c800000
-DATA all32_3c800000<>+4(SB)/4, $0x3c800000
-DATA all32_3c800000<>+8(SB)/4, $0x3c800000
-DATA all32_3c800000<>+12(SB)/4, $0x3c800000
-DATA all32_3c800000<>+16(SB)/4, $0x3c800000
-DATA all32_3c800000<>+20(SB)/4, $0x3c800000
-DATA all32_3c800000<>+24(SB)/4, $0x3c800000
-DATA all32_3c800000<>+28(SB)/4, $0x3c800000
-DATA all32_3c800000<>+32(SB)/4, $0x3c800000
-DATA all32_3c800000<>+36(SB)/4, $0x3c800000
-DATA all32_3c800000<>+40(SB)/4, $0x3c800000
-DATA all32_3c800000<>+44(SB)/4, $0x3c800000
-DATA all32_3c800000<>+48(SB)/4, $0x3c800000
-DATA all32_3c800000<>+52(SB)/4, $0x3c800000
-DATA all32_3c800000<>+56(SB)/4, $0x3c800000
-DATA all32_3c800000<>+60(SB)/4, $0x3c800000
-GLOBL all32_3c800000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_a000000<>+0(SB)/4, $0x0a000000
-DATA all32_a000000<>+4(SB)/4, $0x0a000000
-DATA all32_a000000<>+8(SB)/4, $0x0a000000
-DATA all32_a000000<>+12(SB)/4, $0x0a000000
-DATA all32_a000000<>+16(SB)/4, $0x0a000000
-DATA all32_a000000<>+20(SB)/4, $0x0a000000
-DATA all32_a000000<>+24(SB)/4, $0x0a000000
-DATA all32_a000000<>+28(SB)/4, $0x0a000000
-DATA all32_a000000<>+32(SB)/4, $0x0a000000
-DATA all32_a000000<>+36(SB)/4, $0x0a000000
-DATA all32_a000000<>+40(SB)/4, $0x0a000000
-DATA all32_a000000<>+44(SB)/4, $0x0a000000
-DATA all32_a000000<>+48(SB)/4, $0x0a000000
-DATA all32_a000000<>+52(SB)/4, $0x0a000000
-DATA all32_a000000<>+56(SB)/4, $0x0a000000
-DATA all32_a000000<>+60(SB)/4, $0x0a000000
-GLOBL all32_a000000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_468<>+0(SB)/4, $0x00000468
-DATA all32_468<>+4(SB)/4, $0x00000468
-DATA all32_468<>+8(SB)/4, $0x00000468
-DATA all32_468<>+12(SB)/4, $0x00000468
-DATA all32_468<>+16(SB)/4, $0x00000468
-DATA all32_468<>+20(SB)/4, $0x00000468
-DATA all32_468<>+24(SB)/4, $0x00000468
-DATA all32_468<>+28(SB)/4, $0x00000468
-DATA all32_468<>+32(SB)/4, $0x00000468
-DATA all32_468<>+36(SB)/4, $0x00000468
-DATA all32_468<>+40(SB)/4, $0x00000468
-DATA all32_468<>+44(SB)/4, $0x00000468
-DATA all32_468<>+48(SB)/4, $0x00000468
-DATA all32_468<>+52(SB)/4, $0x00000468
-DATA all32_468<>+56(SB)/4, $0x00000468
-DATA all32_468<>+60(SB)/4, $0x00000468
-GLOBL all32_468<>(SB), RODATA|NOPTR, $64
-
 DATA all32_80000000<>+0(SB)/4, $0x80000000
 DATA all32_80000000<>+4(SB)/4, $0x80000000
 DATA all32_80000000<>+8(SB)/4, $0x80000000
@@ -14915,340 +8470,16 @@ DATA all32_80000000<>+56(SB)/4, $0x80000000
 DATA all32_80000000<>+60(SB)/4, $0x80000000
 GLOBL all32_80000000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_7f<>+0(SB)/4, $0x0000007f
-DATA all32_7f<>+4(SB)/4, $0x0000007f
-DATA all32_7f<>+8(SB)/4, $0x0000007f
-DATA all32_7f<>+12(SB)/4, $0x0000007f
-DATA all32_7f<>+16(SB)/4, $0x0000007f
-DATA all32_7f<>+20(SB)/4, $0x0000007f
-DATA all32_7f<>+24(SB)/4, $0x0000007f
-DATA all32_7f<>+28(SB)/4, $0x0000007f
-DATA all32_7f<>+32(SB)/4, $0x0000007f
-DATA all32_7f<>+36(SB)/4, $0x0000007f
-DATA all32_7f<>+40(SB)/4, $0x0000007f
-DATA all32_7f<>+44(SB)/4, $0x0000007f
-DATA all32_7f<>+48(SB)/4, $0x0000007f
-DATA all32_7f<>+52(SB)/4, $0x0000007f
-DATA all32_7f<>+56(SB)/4, $0x0000007f
-DATA all32_7f<>+60(SB)/4, $0x0000007f
-GLOBL all32_7f<>(SB), RODATA|NOPTR, $64
-
-// func quantizeAVX512F32F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512F32F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    transposed32<>+0(SB), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z5
-	VMOVUPS 192(DI), Z5
-
-loaded6:
-	VMOVUPS (DX), Z5
-	VMOVUPS 64(DX), Z13
-	VMOVUPS 128(DX), Z14
-	VMOVUPS 192(DX), Z15
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Z1, Z5, Z5
-	VDIVPS  Z2, Z13, Z13
-	VDIVPS  Z3, Z14, Z14
-	VDIVPS  Z4, Z15, Z15
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided8:
-	VMINPS    Z5, Z7, Z5
-	VMINPS    Z13, Z7, Z13
-	VMINPS    Z14, Z7, Z14
-	VMINPS    Z15, Z7, Z15
-	VMAXPS    Z5, Z6, Z5
-	VMAXPS    Z13, Z6, Z13
-	VMAXPS    Z14, Z6, Z14
-	VMAXPS    Z15, Z6, Z15
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z16, Z16
-	VMAXPS    all32_38800000<>+0(SB), Z17, Z17
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z16, Z16
-	VPADDD    all32_a800000<>+0(SB), Z17, Z17
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z13, Z21
-	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
-	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VADDPS    Z16, Z20, Z20
-	VADDPS    Z17, Z21, Z21
-	VADDPS    Z18, Z22, Z22
-	VADDPS    Z19, Z23, Z23
-	VPSUBD    Z16, Z20, Z20
-	VPSUBD    Z17, Z21, Z21
-	VPSUBD    Z18, Z22, Z22
-	VPSUBD    Z19, Z23, Z23
-	VPSRLD    $0x15, Z16, Z16
-	VPSRLD    $0x15, Z17, Z17
-	VPSRLD    $0x15, Z18, Z18
-	VPSRLD    $0x15, Z19, Z19
-	VPADDD    Z16, Z20, Z16
-	VPADDD    Z17, Z21, Z17
-	VPADDD    Z18, Z22, Z18
-	VPADDD    Z19, Z23, Z19
-	VPSUBD    all32_218<>+0(SB), Z16, Z16
-	VPSUBD    all32_218<>+0(SB), Z17, Z17
-	VPSUBD    all32_218<>+0(SB), Z18, Z18
-	VPSUBD    all32_218<>+0(SB), Z19, Z19
-	VANDPS    all32_80000000<>+0(SB), Z5, Z20
-	VANDPS    all32_80000000<>+0(SB), Z13, Z21
-	VANDPS    all32_80000000<>+0(SB), Z14, Z22
-	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VPSRLD    $0x18, Z20, Z20
-	VPSRLD    $0x18, Z21, Z21
-	VPSRLD    $0x18, Z22, Z22
-	VPSRLD    $0x18, Z23, Z23
-	VORPS     Z20, Z16, Z16
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VORPS     Z23, Z19, Z19
-	VCMPPS    $0x03, Z5, Z5, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VCMPPS    $0x03, Z14, Z14, K3
-	VCMPPS    $0x03, Z15, Z15, K4
-	VMOVUPS   all32_7e<>+0(SB), Z5
-	VBLENDMPS Z5, Z16, K1, Z8
-	VBLENDMPS Z5, Z17, K2, Z9
-	VBLENDMPS Z5, Z18, K3, Z10
-	VBLENDMPS Z5, Z19, K4, Z11
-	VPACKSSDW Z9, Z8, Z5
-	VPACKSSDW Z11, Z10, Z13
-	VPACKUSWB Z13, Z5, Z5
-	VPERMD    Z5, Z0, Z5
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z5, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z5, (BX)
-
-stored10:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded14:
-	VMOVUPS.Z (DX), K1, Z5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal15
-	VDIVPS    Z1, Z5, Z5
-	JMP       divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z1, Z13, Z13
-	VMULPS  Z13, Z5, Z5
-
-divided16:
-	VMINPS    Z5, Z7, Z5
-	VMAXPS    Z5, Z6, Z5
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z13
-	VMAXPS    all32_38800000<>+0(SB), Z13, Z13
-	VPADDD    all32_a800000<>+0(SB), Z13, Z13
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z14
-	VADDPS    Z13, Z14, Z14
-	VPSUBD    Z13, Z14, Z14
-	VPSRLD    $0x15, Z13, Z13
-	VPADDD    Z13, Z14, Z13
-	VPSUBD    all32_218<>+0(SB), Z13, Z13
-	VANDPS    all32_80000000<>+0(SB), Z5, Z14
-	VPSRLD    $0x18, Z14, Z14
-	VORPS     Z14, Z13, Z13
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVUPS   all32_7e<>+0(SB), Z5
-	VBLENDMPS Z5, Z13, K2, Z12
-	VPMOVDB   Z12, K1, (BX)
-	ADDQ      $+64, DX
-	ADDQ      $+16, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_38800000<>+0(SB)/4, $0x38800000
-DATA all32_38800000<>+4(SB)/4, $0x38800000
-DATA all32_38800000<>+8(SB)/4, $0x38800000
-DATA all32_38800000<>+12(SB)/4, $0x38800000
-DATA all32_38800000<>+16(SB)/4, $0x38800000
-DATA all32_38800000<>+20(SB)/4, $0x38800000
-DATA all32_38800000<>+24(SB)/4, $0x38800000
-DATA all32_38800000<>+28(SB)/4, $0x38800000
-DATA all32_38800000<>+32(SB)/4, $0x38800000
-DATA all32_38800000<>+36(SB)/4, $0x38800000
-DATA all32_38800000<>+40(SB)/4, $0x38800000
-DATA all32_38800000<>+44(SB)/4, $0x38800000
-DATA all32_38800000<>+48(SB)/4, $0x38800000
-DATA all32_38800000<>+52(SB)/4, $0x38800000
-DATA all32_38800000<>+56(SB)/4, $0x38800000
-DATA all32_38800000<>+60(SB)/4, $0x38800000
-GLOBL all32_38800000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_a800000<>+0(SB)/4, $0x0a800000
-DATA all32_a800000<>+4(SB)/4, $0x0a800000
-DATA all32_a800000<>+8(SB)/4, $0x0a800000
-DATA all32_a800000<>+12(SB)/4, $0x0a800000
-DATA all32_a800000<>+16(SB)/4, $0x0a800000
-DATA all32_a800000<>+20(SB)/4, $0x0a800000
-DATA all32_a800000<>+24(SB)/4, $0x0a800000
-DATA all32_a800000<>+28(SB)/4, $0x0a800000
-DATA all32_a800000<>+32(SB)/4, $0x0a800000
-DATA all32_a800000<>+36(SB)/4, $0x0a800000
-DATA all32_a800000<>+40(SB)/4, $0x0a800000
-DATA all32_a800000<>+44(SB)/4, $0x0a800000
-DATA all32_a800000<>+48(SB)/4, $0x0a800000
-DATA all32_a800000<>+52(SB)/4, $0x0a800000
-DATA all32_a800000<>+56(SB)/4, $0x0a800000
-DATA all32_a800000<>+60(SB)/4, $0x0a800000
-GLOBL all32_a800000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_218<>+0(SB)/4, $0x00000218
-DATA all32_218<>+4(SB)/4, $0x00000218
-DATA all32_218<>+8(SB)/4, $0x00000218
-DATA all32_218<>+12(SB)/4, $0x00000218
-DATA all32_218<>+16(SB)/4, $0x00000218
-DATA all32_218<>+20(SB)/4, $0x00000218
-DATA all32_218<>+24(SB)/4, $0x00000218
-DATA all32_218<>+28(SB)/4, $0x00000218
-DATA all32_218<>+32(SB)/4, $0x00000218
-DATA all32_218<>+36(SB)/4, $0x00000218
-DATA all32_218<>+40(SB)/4, $0x00000218
-DATA all32_218<>+44(SB)/4, $0x00000218
-DATA all32_218<>+48(SB)/4, $0x00000218
-DATA all32_218<>+52(SB)/4, $0x00000218
-DATA all32_218<>+56(SB)/4, $0x00000218
-DATA all32_218<>+60(SB)/4, $0x00000218
-GLOBL all32_218<>(SB), RODATA|NOPTR, $64
-
-DATA all32_7e<>+0(SB)/4, $0x0000007e
-DATA all32_7e<>+4(SB)/4, $0x0000007e
-DATA all32_7e<>+8(SB)/4, $0x0000007e
-DATA all32_7e<>+12(SB)/4, $0x0000007e
-DATA all32_7e<>+16(SB)/4, $0x0000007e
-DATA all32_7e<>+20(SB)/4, $0x0000007e
-DATA all32_7e<>+24(SB)/4, $0x0000007e
-DATA all32_7e<>+28(SB)/4, $0x0000007e
-DATA all32_7e<>+32(SB)/4, $0x0000007e
-DATA all32_7e<>+36(SB)/4, $0x0000007e
-DATA all32_7e<>+40(SB)/4, $0x0000007e
-DATA all32_7e<>+44(SB)/4, $0x0000007e
-DATA all32_7e<>+48(SB)/4, $0x0000007e
-DATA all32_7e<>+52(SB)/4, $0x0000007e
-DATA all32_7e<>+56(SB)/4, $0x0000007e
-DATA all32_7e<>+60(SB)/4, $0x0000007e
-GLOBL all32_7e<>(SB), RODATA|NOPTR, $64
-
-// func quantizeAVX512F64F8E4M3(n int, f *frame)
+// func quantizeAVX512F64F8(n int, f *frame)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·quantizeAVX512F64F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -15267,13 +8498,13 @@ row:
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -15331,14 +8562,14 @@ divided8:
 	VANDPD       all64_7ff0000000000000<>+0(SB), Z13, Z17
 	VANDPD       all64_7ff0000000000000<>+0(SB), Z14, Z18
 	VANDPD       all64_7ff0000000000000<>+0(SB), Z15, Z19
-	VMAXPD       all64_3f90000000000000<>+0(SB), Z16, Z16
-	VMAXPD       all64_3f90000000000000<>+0(SB), Z17, Z17
-	VMAXPD       all64_3f90000000000000<>+0(SB), Z18, Z18
-	VMAXPD       all64_3f90000000000000<>+0(SB), Z19, Z19
-	VPADDQ       all64_310000000000000<>+0(SB), Z16, Z16
-	VPADDQ       all64_310000000000000<>+0(SB), Z17, Z17
-	VPADDQ       all64_310000000000000<>+0(SB), Z18, Z18
-	VPADDQ       all64_310000000000000<>+0(SB), Z19, Z19
+	VMAXPD       (R8), Z16, Z16
+	VMAXPD       (R8), Z17, Z17
+	VMAXPD       (R8), Z18, Z18
+	VMAXPD       (R8), Z19, Z19
+	VPADDQ       64(R8), Z16, Z16
+	VPADDQ       64(R8), Z17, Z17
+	VPADDQ       64(R8), Z18, Z18
+	VPADDQ       64(R8), Z19, Z19
 	VANDPD       all64_7fffffffffffffff<>+0(SB), Z4, Z20
 	VANDPD       all64_7fffffffffffffff<>+0(SB), Z13, Z21
 	VANDPD       all64_7fffffffffffffff<>+0(SB), Z14, Z22
@@ -15351,18 +8582,18 @@ divided8:
 	VPSUBQ       Z17, Z21, Z21
 	VPSUBQ       Z18, Z22, Z22
 	VPSUBQ       Z19, Z23, Z23
-	VPSRLQ       $0x31, Z16, Z16
-	VPSRLQ       $0x31, Z17, Z17
-	VPSRLQ       $0x31, Z18, Z18
-	VPSRLQ       $0x31, Z19, Z19
+	VPSRLVQ      128(R8), Z16, Z16
+	VPSRLVQ      128(R8), Z17, Z17
+	VPSRLVQ      128(R8), Z18, Z18
+	VPSRLVQ      128(R8), Z19, Z19
 	VPADDQ       Z16, Z20, Z16
 	VPADDQ       Z17, Z21, Z17
 	VPADDQ       Z18, Z22, Z18
 	VPADDQ       Z19, Z23, Z19
-	VPSUBQ       all64_2150<>+0(SB), Z16, Z16
-	VPSUBQ       all64_2150<>+0(SB), Z17, Z17
-	VPSUBQ       all64_2150<>+0(SB), Z18, Z18
-	VPSUBQ       all64_2150<>+0(SB), Z19, Z19
+	VPSUBQ       192(R8), Z16, Z16
+	VPSUBQ       192(R8), Z17, Z17
+	VPSUBQ       192(R8), Z18, Z18
+	VPSUBQ       192(R8), Z19, Z19
 	VANDPD       all64_8000000000000000<>+0(SB), Z4, Z20
 	VANDPD       all64_8000000000000000<>+0(SB), Z13, Z21
 	VANDPD       all64_8000000000000000<>+0(SB), Z14, Z22
@@ -15379,7 +8610,7 @@ divided8:
 	VCMPPD       $0x03, Z13, Z13, K2
 	VCMPPD       $0x03, Z14, Z14, K3
 	VCMPPD       $0x03, Z15, Z15, K4
-	VMOVUPD      all64_7f<>+0(SB), Z4
+	VMOVUPD      256(R8), Z4
 	VBLENDMPD    Z4, Z16, K1, Z7
 	VBLENDMPD    Z4, Z17, K2, Z8
 	VBLENDMPD    Z4, Z18, K3, Z9
@@ -15414,9 +8645,9 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
 	VMOVUPD.Z (SI), K1, Z0
@@ -15442,19 +8673,19 @@ divided16:
 	VMINPD    Z4, Z6, Z4
 	VMAXPD    Z4, Z5, Z4
 	VANDPD    all64_7ff0000000000000<>+0(SB), Z4, Z13
-	VMAXPD    all64_3f90000000000000<>+0(SB), Z13, Z13
-	VPADDQ    all64_310000000000000<>+0(SB), Z13, Z13
+	VMAXPD    (R8), Z13, Z13
+	VPADDQ    64(R8), Z13, Z13
 	VANDPD    all64_7fffffffffffffff<>+0(SB), Z4, Z14
 	VADDPD    Z13, Z14, Z14
 	VPSUBQ    Z13, Z14, Z14
-	VPSRLQ    $0x31, Z13, Z13
+	VPSRLVQ   128(R8), Z13, Z13
 	VPADDQ    Z13, Z14, Z13
-	VPSUBQ    all64_2150<>+0(SB), Z13, Z13
+	VPSUBQ    192(R8), Z13, Z13
 	VANDPD    all64_8000000000000000<>+0(SB), Z4, Z14
 	VPSRLQ    $0x38, Z14, Z14
 	VORPD     Z14, Z13, Z13
 	VCMPPD    $0x03, Z4, Z4, K2
-	VMOVUPD   all64_7f<>+0(SB), Z4
+	VMOVUPD   256(R8), Z4
 	VBLENDMPD Z4, Z13, K2, Z12
 	VPMOVQD   Z12, Y4
 	VPMOVDB   Y4, K1, (BX)
@@ -15491,26 +8722,6 @@ DATA all64_7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
 GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_3f90000000000000<>+0(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+8(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+16(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+24(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+32(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+40(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+48(SB)/8, $0x3f90000000000000
-DATA all64_3f90000000000000<>+56(SB)/8, $0x3f90000000000000
-GLOBL all64_3f90000000000000<>(SB), RODATA|NOPTR, $64
-
-DATA all64_310000000000000<>+0(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+8(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+16(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+24(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+32(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+40(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+48(SB)/8, $0x0310000000000000
-DATA all64_310000000000000<>+56(SB)/8, $0x0310000000000000
-GLOBL all64_310000000000000<>(SB), RODATA|NOPTR, $64
-
 DATA all64_7fffffffffffffff<>+0(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+8(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+16(SB)/8, $0x7fffffffffffffff
@@ -15520,16 +8731,6 @@ DATA all64_7fffffffffffffff<>+40(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+48(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+56(SB)/8, $0x7fffffffffffffff
 GLOBL all64_7fffffffffffffff<>(SB), RODATA|NOPTR, $64
-
-DATA all64_2150<>+0(SB)/8, $0x0000000000002150
-DATA all64_2150<>+8(SB)/8, $0x0000000000002150
-DATA all64_2150<>+16(SB)/8, $0x0000000000002150
-DATA all64_2150<>+24(SB)/8, $0x0000000000002150
-DATA all64_2150<>+32(SB)/8, $0x0000000000002150
-DATA all64_2150<>+40(SB)/8, $0x0000000000002150
-DATA all64_2150<>+48(SB)/8, $0x0000000000002150
-DATA all64_2150<>+56(SB)/8, $0x0000000000002150
-GLOBL all64_2150<>(SB), RODATA|NOPTR, $64
 
 DATA all64_8000000000000000<>+0(SB)/8, $0x8000000000000000
 DATA all64_8000000000000000<>+8(SB)/8, $0x8000000000000000
@@ -15541,317 +8742,28 @@ DATA all64_8000000000000000<>+48(SB)/8, $0x8000000000000000
 DATA all64_8000000000000000<>+56(SB)/8, $0x8000000000000000
 GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_7f<>+0(SB)/8, $0x000000000000007f
-DATA all64_7f<>+8(SB)/8, $0x000000000000007f
-DATA all64_7f<>+16(SB)/8, $0x000000000000007f
-DATA all64_7f<>+24(SB)/8, $0x000000000000007f
-DATA all64_7f<>+32(SB)/8, $0x000000000000007f
-DATA all64_7f<>+40(SB)/8, $0x000000000000007f
-DATA all64_7f<>+48(SB)/8, $0x000000000000007f
-DATA all64_7f<>+56(SB)/8, $0x000000000000007f
-GLOBL all64_7f<>(SB), RODATA|NOPTR, $64
-
-// func quantizeAVX512F64F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·quantizeAVX512F64F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD (SI), Z1
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD (SI), Z3
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD (DI), Z4
-	VBROADCASTSD 56(CX), Z5
-	VBROADCASTSD 64(CX), Z6
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (SI), Z0
-	VMOVUPD 64(SI), Z1
-	VMOVUPD 128(SI), Z2
-	VMOVUPD 192(SI), Z3
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (DI), Z4
-	VMOVUPD 64(DI), Z4
-	VMOVUPD 128(DI), Z4
-	VMOVUPD 192(DI), Z4
-
-loaded6:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z13
-	VMOVUPD 128(DX), Z14
-	VMOVUPD 192(DX), Z15
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPD  Z0, Z4, Z4
-	VDIVPD  Z1, Z13, Z13
-	VDIVPD  Z2, Z14, Z14
-	VDIVPD  Z3, Z15, Z15
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z0, Z16, Z16
-	VMULPD  Z16, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z1, Z16, Z16
-	VMULPD  Z16, Z13, Z13
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z2, Z16, Z16
-	VMULPD  Z16, Z14, Z14
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z3, Z16, Z16
-	VMULPD  Z16, Z15, Z15
-
-divided8:
-	VMINPD       Z4, Z6, Z4
-	VMINPD       Z13, Z6, Z13
-	VMINPD       Z14, Z6, Z14
-	VMINPD       Z15, Z6, Z15
-	VMAXPD       Z4, Z5, Z4
-	VMAXPD       Z13, Z5, Z13
-	VMAXPD       Z14, Z5, Z14
-	VMAXPD       Z15, Z5, Z15
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z4, Z16
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z13, Z17
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z14, Z18
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z15, Z19
-	VMAXPD       all64_3f10000000000000<>+0(SB), Z16, Z16
-	VMAXPD       all64_3f10000000000000<>+0(SB), Z17, Z17
-	VMAXPD       all64_3f10000000000000<>+0(SB), Z18, Z18
-	VMAXPD       all64_3f10000000000000<>+0(SB), Z19, Z19
-	VPADDQ       all64_320000000000000<>+0(SB), Z16, Z16
-	VPADDQ       all64_320000000000000<>+0(SB), Z17, Z17
-	VPADDQ       all64_320000000000000<>+0(SB), Z18, Z18
-	VPADDQ       all64_320000000000000<>+0(SB), Z19, Z19
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z4, Z20
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z13, Z21
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z14, Z22
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z15, Z23
-	VADDPD       Z16, Z20, Z20
-	VADDPD       Z17, Z21, Z21
-	VADDPD       Z18, Z22, Z22
-	VADDPD       Z19, Z23, Z23
-	VPSUBQ       Z16, Z20, Z20
-	VPSUBQ       Z17, Z21, Z21
-	VPSUBQ       Z18, Z22, Z22
-	VPSUBQ       Z19, Z23, Z23
-	VPSRLQ       $0x32, Z16, Z16
-	VPSRLQ       $0x32, Z17, Z17
-	VPSRLQ       $0x32, Z18, Z18
-	VPSRLQ       $0x32, Z19, Z19
-	VPADDQ       Z16, Z20, Z16
-	VPADDQ       Z17, Z21, Z17
-	VPADDQ       Z18, Z22, Z18
-	VPADDQ       Z19, Z23, Z19
-	VPSUBQ       all64_108c<>+0(SB), Z16, Z16
-	VPSUBQ       all64_108c<>+0(SB), Z17, Z17
-	VPSUBQ       all64_108c<>+0(SB), Z18, Z18
-	VPSUBQ       all64_108c<>+0(SB), Z19, Z19
-	VANDPD       all64_8000000000000000<>+0(SB), Z4, Z20
-	VANDPD       all64_8000000000000000<>+0(SB), Z13, Z21
-	VANDPD       all64_8000000000000000<>+0(SB), Z14, Z22
-	VANDPD       all64_8000000000000000<>+0(SB), Z15, Z23
-	VPSRLQ       $0x38, Z20, Z20
-	VPSRLQ       $0x38, Z21, Z21
-	VPSRLQ       $0x38, Z22, Z22
-	VPSRLQ       $0x38, Z23, Z23
-	VORPD        Z20, Z16, Z16
-	VORPD        Z21, Z17, Z17
-	VORPD        Z22, Z18, Z18
-	VORPD        Z23, Z19, Z19
-	VCMPPD       $0x03, Z4, Z4, K1
-	VCMPPD       $0x03, Z13, Z13, K2
-	VCMPPD       $0x03, Z14, Z14, K3
-	VCMPPD       $0x03, Z15, Z15, K4
-	VMOVUPD      all64_7e<>+0(SB), Z4
-	VBLENDMPD    Z4, Z16, K1, Z7
-	VBLENDMPD    Z4, Z17, K2, Z8
-	VBLENDMPD    Z4, Z18, K3, Z9
-	VBLENDMPD    Z4, Z19, K4, Z10
-	VPMOVQD      Z7, Y11
-	VPMOVQD      Z8, Y4
-	VINSERTI64X4 $0x01, Y4, Z11, Z4
-	VPMOVQD      Z9, Y11
-	VPMOVQD      Z10, Y13
-	VINSERTI64X4 $0x01, Y13, Z11, Z13
-	VPMOVDB      Z4, X4
-	VPMOVDB      Z13, X11
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU64    X4, (BX)
-	VMOVDQU64    X11, 16(BX)
-	JMP          stored10
-
-around9:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X11, 16(BX)
-
-stored10:
-	ADDQ $+256, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPD.Z (SI), K1, Z0
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPD.Z (DI), K1, Z4
-
-loaded14:
-	VMOVUPD.Z (DX), K1, Z4
-	CMPB      75(CX), $0x00
-	JNE       reciprocal15
-	VDIVPD    Z0, Z4, Z4
-	JMP       divided16
-
-reciprocal15:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z13
-	VDIVPD  Z0, Z13, Z13
-	VMULPD  Z13, Z4, Z4
-
-divided16:
-	VMINPD    Z4, Z6, Z4
-	VMAXPD    Z4, Z5, Z4
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z4, Z13
-	VMAXPD    all64_3f10000000000000<>+0(SB), Z13, Z13
-	VPADDQ    all64_320000000000000<>+0(SB), Z13, Z13
-	VANDPD    all64_7fffffffffffffff<>+0(SB), Z4, Z14
-	VADDPD    Z13, Z14, Z14
-	VPSUBQ    Z13, Z14, Z14
-	VPSRLQ    $0x32, Z13, Z13
-	VPADDQ    Z13, Z14, Z13
-	VPSUBQ    all64_108c<>+0(SB), Z13, Z13
-	VANDPD    all64_8000000000000000<>+0(SB), Z4, Z14
-	VPSRLQ    $0x38, Z14, Z14
-	VORPD     Z14, Z13, Z13
-	VCMPPD    $0x03, Z4, Z4, K2
-	VMOVUPD   all64_7e<>+0(SB), Z4
-	VBLENDMPD Z4, Z13, K2, Z12
-	VPMOVQD   Z12, Y4
-	VPMOVDB   Y4, K1, (BX)
-	ADDQ      $+64, DX
-	ADDQ      $+8, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000008, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all64_3f10000000000000<>+0(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+8(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+16(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+24(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+32(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+40(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+48(SB)/8, $0x3f10000000000000
-DATA all64_3f10000000000000<>+56(SB)/8, $0x3f10000000000000
-GLOBL all64_3f10000000000000<>(SB), RODATA|NOPTR, $64
-
-DATA all64_320000000000000<>+0(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+8(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+16(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+24(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+32(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+40(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+48(SB)/8, $0x0320000000000000
-DATA all64_320000000000000<>+56(SB)/8, $0x0320000000000000
-GLOBL all64_320000000000000<>(SB), RODATA|NOPTR, $64
-
-DATA all64_108c<>+0(SB)/8, $0x000000000000108c
-DATA all64_108c<>+8(SB)/8, $0x000000000000108c
-DATA all64_108c<>+16(SB)/8, $0x000000000000108c
-DATA all64_108c<>+24(SB)/8, $0x000000000000108c
-DATA all64_108c<>+32(SB)/8, $0x000000000000108c
-DATA all64_108c<>+40(SB)/8, $0x000000000000108c
-DATA all64_108c<>+48(SB)/8, $0x000000000000108c
-DATA all64_108c<>+56(SB)/8, $0x000000000000108c
-GLOBL all64_108c<>(SB), RODATA|NOPTR, $64
-
-DATA all64_7e<>+0(SB)/8, $0x000000000000007e
-DATA all64_7e<>+8(SB)/8, $0x000000000000007e
-DATA all64_7e<>+16(SB)/8, $0x000000000000007e
-DATA all64_7e<>+24(SB)/8, $0x000000000000007e
-DATA all64_7e<>+32(SB)/8, $0x000000000000007e
-DATA all64_7e<>+40(SB)/8, $0x000000000000007e
-DATA all64_7e<>+48(SB)/8, $0x000000000000007e
-DATA all64_7e<>+56(SB)/8, $0x000000000000007e
-GLOBL all64_7e<>(SB), RODATA|NOPTR, $64
-
-// func quantizeAVX512F16F8E4M3(n int, f *frame)
+// func quantizeAVX512H16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512F16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    transposed32<>+0(SB), Z0
-	VBROADCASTSS (SI), Z1
+	MOVQ         280(CX), R8
+	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
+	VMOVDQU64    transposed32<>+0(SB), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS 56(CX), Z7
+	VBROADCASTSS 64(CX), Z8
 
 row:
 	MOVQ DX, 232(CX)
@@ -15860,604 +8772,156 @@ row:
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
+	VMOVUPS (SI), Z2
+	VMOVUPS 64(SI), Z3
+	VMOVUPS 128(SI), Z4
+	VMOVUPS 192(SI), Z5
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z5
-	VMOVUPS 192(DI), Z5
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z6
 
 loaded6:
-	VCVTPH2PS (DX), Z5
-	VCVTPH2PS 32(DX), Z13
-	VCVTPH2PS 64(DX), Z14
-	VCVTPH2PS 96(DX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z1, Z5, Z5
-	VDIVPS    Z2, Z13, Z13
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z4, Z15, Z15
-	JMP       divided8
+	CMPB      272(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (DX), Z6
+	VCVTPH2PS 32(DX), Z14
+	VCVTPH2PS 64(DX), Z15
+	VCVTPH2PS 96(DX), Z16
+	JMP       loaded7
 
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided8:
-	VMINPS    Z5, Z7, Z5
-	VMINPS    Z13, Z7, Z13
-	VMINPS    Z14, Z7, Z14
-	VMINPS    Z15, Z7, Z15
-	VMAXPS    Z5, Z6, Z5
-	VMAXPS    Z13, Z6, Z13
-	VMAXPS    Z14, Z6, Z14
-	VMAXPS    Z15, Z6, Z15
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z16, Z16
-	VMAXPS    all32_3c800000<>+0(SB), Z17, Z17
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z16, Z16
-	VPADDD    all32_a000000<>+0(SB), Z17, Z17
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z13, Z21
-	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
-	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VADDPS    Z16, Z20, Z20
-	VADDPS    Z17, Z21, Z21
-	VADDPS    Z18, Z22, Z22
-	VADDPS    Z19, Z23, Z23
-	VPSUBD    Z16, Z20, Z20
-	VPSUBD    Z17, Z21, Z21
-	VPSUBD    Z18, Z22, Z22
-	VPSUBD    Z19, Z23, Z23
-	VPSRLD    $0x14, Z16, Z16
-	VPSRLD    $0x14, Z17, Z17
-	VPSRLD    $0x14, Z18, Z18
-	VPSRLD    $0x14, Z19, Z19
-	VPADDD    Z16, Z20, Z16
-	VPADDD    Z17, Z21, Z17
-	VPADDD    Z18, Z22, Z18
-	VPADDD    Z19, Z23, Z19
-	VPSUBD    all32_468<>+0(SB), Z16, Z16
-	VPSUBD    all32_468<>+0(SB), Z17, Z17
-	VPSUBD    all32_468<>+0(SB), Z18, Z18
-	VPSUBD    all32_468<>+0(SB), Z19, Z19
-	VANDPS    all32_80000000<>+0(SB), Z5, Z20
-	VANDPS    all32_80000000<>+0(SB), Z13, Z21
-	VANDPS    all32_80000000<>+0(SB), Z14, Z22
-	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VPSRLD    $0x18, Z20, Z20
-	VPSRLD    $0x18, Z21, Z21
-	VPSRLD    $0x18, Z22, Z22
-	VPSRLD    $0x18, Z23, Z23
-	VORPS     Z20, Z16, Z16
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VORPS     Z23, Z19, Z19
-	VCMPPS    $0x03, Z5, Z5, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VCMPPS    $0x03, Z14, Z14, K3
-	VCMPPS    $0x03, Z15, Z15, K4
-	VMOVUPS   all32_7f<>+0(SB), Z5
-	VBLENDMPS Z5, Z16, K1, Z8
-	VBLENDMPS Z5, Z17, K2, Z9
-	VBLENDMPS Z5, Z18, K3, Z10
-	VBLENDMPS Z5, Z19, K4, Z11
-	VPACKSSDW Z9, Z8, Z5
-	VPACKSSDW Z11, Z10, Z13
-	VPACKUSWB Z13, Z5, Z5
-	VPERMD    Z5, Z0, Z5
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z5, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z5, (BX)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded14:
-	VCVTPH2PS.Z (DX), K1, Z5
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z1, Z5, Z5
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z1, Z13, Z13
-	VMULPS  Z13, Z5, Z5
-
-divided16:
-	VMINPS    Z5, Z7, Z5
-	VMAXPS    Z5, Z6, Z5
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z13
-	VMAXPS    all32_3c800000<>+0(SB), Z13, Z13
-	VPADDD    all32_a000000<>+0(SB), Z13, Z13
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z14
-	VADDPS    Z13, Z14, Z14
-	VPSUBD    Z13, Z14, Z14
-	VPSRLD    $0x14, Z13, Z13
-	VPADDD    Z13, Z14, Z13
-	VPSUBD    all32_468<>+0(SB), Z13, Z13
-	VANDPS    all32_80000000<>+0(SB), Z5, Z14
-	VPSRLD    $0x18, Z14, Z14
-	VORPS     Z14, Z13, Z13
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVUPS   all32_7f<>+0(SB), Z5
-	VBLENDMPS Z5, Z13, K2, Z12
-	VPMOVDB   Z12, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+16, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512F16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512F16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    transposed32<>+0(SB), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z5
-	VMOVUPS 192(DI), Z5
-
-loaded6:
-	VCVTPH2PS (DX), Z5
-	VCVTPH2PS 32(DX), Z13
-	VCVTPH2PS 64(DX), Z14
-	VCVTPH2PS 96(DX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z1, Z5, Z5
-	VDIVPS    Z2, Z13, Z13
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z4, Z15, Z15
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided8:
-	VMINPS    Z5, Z7, Z5
-	VMINPS    Z13, Z7, Z13
-	VMINPS    Z14, Z7, Z14
-	VMINPS    Z15, Z7, Z15
-	VMAXPS    Z5, Z6, Z5
-	VMAXPS    Z13, Z6, Z13
-	VMAXPS    Z14, Z6, Z14
-	VMAXPS    Z15, Z6, Z15
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z16, Z16
-	VMAXPS    all32_38800000<>+0(SB), Z17, Z17
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z16, Z16
-	VPADDD    all32_a800000<>+0(SB), Z17, Z17
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z13, Z21
-	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
-	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VADDPS    Z16, Z20, Z20
-	VADDPS    Z17, Z21, Z21
-	VADDPS    Z18, Z22, Z22
-	VADDPS    Z19, Z23, Z23
-	VPSUBD    Z16, Z20, Z20
-	VPSUBD    Z17, Z21, Z21
-	VPSUBD    Z18, Z22, Z22
-	VPSUBD    Z19, Z23, Z23
-	VPSRLD    $0x15, Z16, Z16
-	VPSRLD    $0x15, Z17, Z17
-	VPSRLD    $0x15, Z18, Z18
-	VPSRLD    $0x15, Z19, Z19
-	VPADDD    Z16, Z20, Z16
-	VPADDD    Z17, Z21, Z17
-	VPADDD    Z18, Z22, Z18
-	VPADDD    Z19, Z23, Z19
-	VPSUBD    all32_218<>+0(SB), Z16, Z16
-	VPSUBD    all32_218<>+0(SB), Z17, Z17
-	VPSUBD    all32_218<>+0(SB), Z18, Z18
-	VPSUBD    all32_218<>+0(SB), Z19, Z19
-	VANDPS    all32_80000000<>+0(SB), Z5, Z20
-	VANDPS    all32_80000000<>+0(SB), Z13, Z21
-	VANDPS    all32_80000000<>+0(SB), Z14, Z22
-	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VPSRLD    $0x18, Z20, Z20
-	VPSRLD    $0x18, Z21, Z21
-	VPSRLD    $0x18, Z22, Z22
-	VPSRLD    $0x18, Z23, Z23
-	VORPS     Z20, Z16, Z16
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VORPS     Z23, Z19, Z19
-	VCMPPS    $0x03, Z5, Z5, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VCMPPS    $0x03, Z14, Z14, K3
-	VCMPPS    $0x03, Z15, Z15, K4
-	VMOVUPS   all32_7e<>+0(SB), Z5
-	VBLENDMPS Z5, Z16, K1, Z8
-	VBLENDMPS Z5, Z17, K2, Z9
-	VBLENDMPS Z5, Z18, K3, Z10
-	VBLENDMPS Z5, Z19, K4, Z11
-	VPACKSSDW Z9, Z8, Z5
-	VPACKSSDW Z11, Z10, Z13
-	VPACKUSWB Z13, Z5, Z5
-	VPERMD    Z5, Z0, Z5
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z5, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z5, (BX)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded14:
-	VCVTPH2PS.Z (DX), K1, Z5
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z1, Z5, Z5
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z1, Z13, Z13
-	VMULPS  Z13, Z5, Z5
-
-divided16:
-	VMINPS    Z5, Z7, Z5
-	VMAXPS    Z5, Z6, Z5
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z13
-	VMAXPS    all32_38800000<>+0(SB), Z13, Z13
-	VPADDD    all32_a800000<>+0(SB), Z13, Z13
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z14
-	VADDPS    Z13, Z14, Z14
-	VPSUBD    Z13, Z14, Z14
-	VPSRLD    $0x15, Z13, Z13
-	VPADDD    Z13, Z14, Z13
-	VPSUBD    all32_218<>+0(SB), Z13, Z13
-	VANDPS    all32_80000000<>+0(SB), Z5, Z14
-	VPSRLD    $0x18, Z14, Z14
-	VORPS     Z14, Z13, Z13
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVUPS   all32_7e<>+0(SB), Z5
-	VBLENDMPS Z5, Z13, K2, Z12
-	VPMOVDB   Z12, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+16, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512BF16F8E4M3(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512BF16F8E4M3(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    transposed32<>+0(SB), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z5
-	VMOVUPS 192(DI), Z5
-
-loaded6:
-	VPMOVZXWD (DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 64(DX), Z14
+kind8:
+	VPMOVZXWD (DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 96(DX), Z15
+	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z1, Z5, Z5
-	VDIVPS    Z2, Z13, Z13
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z4, Z15, Z15
-	JMP       divided8
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       loaded7
 
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z15, Z15
+loaded7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Z2, Z6, Z6
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z4, Z15, Z15
+	VDIVPS Z5, Z16, Z16
+	JMP    divided11
 
-divided8:
-	VMINPS    Z5, Z7, Z5
-	VMINPS    Z13, Z7, Z13
-	VMINPS    Z14, Z7, Z14
-	VMINPS    Z15, Z7, Z15
-	VMAXPS    Z5, Z6, Z5
-	VMAXPS    Z13, Z6, Z13
-	VMAXPS    Z14, Z6, Z14
-	VMAXPS    Z15, Z6, Z15
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z17
+reciprocal10:
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z2, Z17, Z17
+	VMULPS  Z17, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z3, Z17, Z17
+	VMULPS  Z17, Z14, Z14
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z4, Z17, Z17
+	VMULPS  Z17, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z17
+	VDIVPS  Z5, Z17, Z17
+	VMULPS  Z17, Z16, Z16
+
+divided11:
+	VMINPS    Z6, Z8, Z6
+	VMINPS    Z14, Z8, Z14
+	VMINPS    Z15, Z8, Z15
+	VMINPS    Z16, Z8, Z16
+	VMAXPS    Z6, Z7, Z6
+	VMAXPS    Z14, Z7, Z14
+	VMAXPS    Z15, Z7, Z15
+	VMAXPS    Z16, Z7, Z16
+	VANDPS    all32_7f800000<>+0(SB), Z6, Z17
 	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_3c800000<>+0(SB), Z16, Z16
-	VMAXPS    all32_3c800000<>+0(SB), Z17, Z17
-	VMAXPS    all32_3c800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_3c800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a000000<>+0(SB), Z16, Z16
-	VPADDD    all32_a000000<>+0(SB), Z17, Z17
-	VPADDD    all32_a000000<>+0(SB), Z18, Z18
-	VPADDD    all32_a000000<>+0(SB), Z19, Z19
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z13, Z21
+	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
+	VMAXPS    (R8), Z17, Z17
+	VMAXPS    (R8), Z18, Z18
+	VMAXPS    (R8), Z19, Z19
+	VMAXPS    (R8), Z20, Z20
+	VPADDD    64(R8), Z17, Z17
+	VPADDD    64(R8), Z18, Z18
+	VPADDD    64(R8), Z19, Z19
+	VPADDD    64(R8), Z20, Z20
+	VANDPS    all32_7fffffff<>+0(SB), Z6, Z21
 	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
 	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VADDPS    Z16, Z20, Z20
+	VANDPS    all32_7fffffff<>+0(SB), Z16, Z24
 	VADDPS    Z17, Z21, Z21
 	VADDPS    Z18, Z22, Z22
 	VADDPS    Z19, Z23, Z23
-	VPSUBD    Z16, Z20, Z20
+	VADDPS    Z20, Z24, Z24
 	VPSUBD    Z17, Z21, Z21
 	VPSUBD    Z18, Z22, Z22
 	VPSUBD    Z19, Z23, Z23
-	VPSRLD    $0x14, Z16, Z16
-	VPSRLD    $0x14, Z17, Z17
-	VPSRLD    $0x14, Z18, Z18
-	VPSRLD    $0x14, Z19, Z19
-	VPADDD    Z16, Z20, Z16
+	VPSUBD    Z20, Z24, Z24
+	VPSRLVD   128(R8), Z17, Z17
+	VPSRLVD   128(R8), Z18, Z18
+	VPSRLVD   128(R8), Z19, Z19
+	VPSRLVD   128(R8), Z20, Z20
 	VPADDD    Z17, Z21, Z17
 	VPADDD    Z18, Z22, Z18
 	VPADDD    Z19, Z23, Z19
-	VPSUBD    all32_468<>+0(SB), Z16, Z16
-	VPSUBD    all32_468<>+0(SB), Z17, Z17
-	VPSUBD    all32_468<>+0(SB), Z18, Z18
-	VPSUBD    all32_468<>+0(SB), Z19, Z19
-	VANDPS    all32_80000000<>+0(SB), Z5, Z20
-	VANDPS    all32_80000000<>+0(SB), Z13, Z21
+	VPADDD    Z20, Z24, Z20
+	VPSUBD    192(R8), Z17, Z17
+	VPSUBD    192(R8), Z18, Z18
+	VPSUBD    192(R8), Z19, Z19
+	VPSUBD    192(R8), Z20, Z20
+	VANDPS    all32_80000000<>+0(SB), Z6, Z21
 	VANDPS    all32_80000000<>+0(SB), Z14, Z22
 	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VPSRLD    $0x18, Z20, Z20
+	VANDPS    all32_80000000<>+0(SB), Z16, Z24
 	VPSRLD    $0x18, Z21, Z21
 	VPSRLD    $0x18, Z22, Z22
 	VPSRLD    $0x18, Z23, Z23
-	VORPS     Z20, Z16, Z16
+	VPSRLD    $0x18, Z24, Z24
 	VORPS     Z21, Z17, Z17
 	VORPS     Z22, Z18, Z18
 	VORPS     Z23, Z19, Z19
-	VCMPPS    $0x03, Z5, Z5, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VCMPPS    $0x03, Z14, Z14, K3
-	VCMPPS    $0x03, Z15, Z15, K4
-	VMOVUPS   all32_7f<>+0(SB), Z5
-	VBLENDMPS Z5, Z16, K1, Z8
-	VBLENDMPS Z5, Z17, K2, Z9
-	VBLENDMPS Z5, Z18, K3, Z10
-	VBLENDMPS Z5, Z19, K4, Z11
-	VPACKSSDW Z9, Z8, Z5
-	VPACKSSDW Z11, Z10, Z13
-	VPACKUSWB Z13, Z5, Z5
-	VPERMD    Z5, Z0, Z5
+	VORPS     Z24, Z20, Z20
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z14, Z14, K2
+	VCMPPS    $0x03, Z15, Z15, K3
+	VCMPPS    $0x03, Z16, Z16, K4
+	VMOVUPS   256(R8), Z6
+	VBLENDMPS Z6, Z17, K1, Z9
+	VBLENDMPS Z6, Z18, K2, Z10
+	VBLENDMPS Z6, Z19, K3, Z11
+	VBLENDMPS Z6, Z20, K4, Z12
+	VPACKSSDW Z10, Z9, Z6
+	VPACKSSDW Z12, Z11, Z14
+	VPANDD    Z0, Z6, Z6
+	VPANDD    Z0, Z14, Z14
+	VPACKUSWB Z14, Z6, Z6
+	VPERMD    Z6, Z1, Z6
 	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z5, (BX)
-	JMP       stored10
+	JNE       around12
+	VMOVDQU64 Z6, (BX)
+	JMP       stored13
 
-around9:
-	VMOVNTDQ Z5, (BX)
+around12:
+	VMOVNTDQ Z6, (BX)
 
-stored10:
+stored13:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
@@ -16466,61 +8930,71 @@ stored10:
 	JMP  block2
 
 blocks3:
-some11:
+some14:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done15
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z1
+	JEQ       loaded16
+	VMOVUPS.Z (SI), K1, Z2
 
-loaded13:
+loaded16:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z5
+	JEQ       loaded17
+	VMOVUPS.Z (DI), K1, Z6
 
-loaded14:
-	VPMOVZXWD.Z (DX), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z1, Z5, Z5
-	JMP         divided16
+loaded17:
+	CMPB        272(CX), $0x00
+	JNE         kind19
+	VCVTPH2PS.Z (DX), K1, Z6
+	JMP         loaded18
 
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z1, Z13, Z13
-	VMULPS  Z13, Z5, Z5
+kind19:
+	VPMOVZXWD.Z (DX), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         loaded18
 
-divided16:
-	VMINPS    Z5, Z7, Z5
-	VMAXPS    Z5, Z6, Z5
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z13
-	VMAXPS    all32_3c800000<>+0(SB), Z13, Z13
-	VPADDD    all32_a000000<>+0(SB), Z13, Z13
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z14
-	VADDPS    Z13, Z14, Z14
-	VPSUBD    Z13, Z14, Z14
-	VPSRLD    $0x14, Z13, Z13
-	VPADDD    Z13, Z14, Z13
-	VPSUBD    all32_468<>+0(SB), Z13, Z13
-	VANDPS    all32_80000000<>+0(SB), Z5, Z14
-	VPSRLD    $0x18, Z14, Z14
-	VORPS     Z14, Z13, Z13
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVUPS   all32_7f<>+0(SB), Z5
-	VBLENDMPS Z5, Z13, K2, Z12
-	VPMOVDB   Z12, K1, (BX)
+loaded18:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal21
+	VDIVPS Z2, Z6, Z6
+	JMP    divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z6, Z6
+
+divided22:
+	VMINPS    Z6, Z8, Z6
+	VMAXPS    Z6, Z7, Z6
+	VANDPS    all32_7f800000<>+0(SB), Z6, Z14
+	VMAXPS    (R8), Z14, Z14
+	VPADDD    64(R8), Z14, Z14
+	VANDPS    all32_7fffffff<>+0(SB), Z6, Z15
+	VADDPS    Z14, Z15, Z15
+	VPSUBD    Z14, Z15, Z15
+	VPSRLVD   128(R8), Z14, Z14
+	VPADDD    Z14, Z15, Z14
+	VPSUBD    192(R8), Z14, Z14
+	VANDPS    all32_80000000<>+0(SB), Z6, Z15
+	VPSRLD    $0x18, Z15, Z15
+	VORPS     Z15, Z14, Z14
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVUPS   256(R8), Z6
+	VBLENDMPS Z6, Z14, K2, Z13
+	VPMOVDB   Z13, K1, (BX)
 	ADDQ      $+32, DX
 	ADDQ      $+16, BX
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some11
+	JMP       some14
 
-done12:
+done15:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16536,247 +9010,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512BF16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512BF16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    transposed32<>+0(SB), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z1
-	VMOVUPS 64(SI), Z2
-	VMOVUPS 128(SI), Z3
-	VMOVUPS 192(SI), Z4
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z5
-	VMOVUPS 192(DI), Z5
-
-loaded6:
-	VPMOVZXWD (DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 64(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 96(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z1, Z5, Z5
-	VDIVPS    Z2, Z13, Z13
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z4, Z15, Z15
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided8:
-	VMINPS    Z5, Z7, Z5
-	VMINPS    Z13, Z7, Z13
-	VMINPS    Z14, Z7, Z14
-	VMINPS    Z15, Z7, Z15
-	VMAXPS    Z5, Z6, Z5
-	VMAXPS    Z13, Z6, Z13
-	VMAXPS    Z14, Z6, Z14
-	VMAXPS    Z15, Z6, Z15
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z13, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    all32_38800000<>+0(SB), Z16, Z16
-	VMAXPS    all32_38800000<>+0(SB), Z17, Z17
-	VMAXPS    all32_38800000<>+0(SB), Z18, Z18
-	VMAXPS    all32_38800000<>+0(SB), Z19, Z19
-	VPADDD    all32_a800000<>+0(SB), Z16, Z16
-	VPADDD    all32_a800000<>+0(SB), Z17, Z17
-	VPADDD    all32_a800000<>+0(SB), Z18, Z18
-	VPADDD    all32_a800000<>+0(SB), Z19, Z19
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z13, Z21
-	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
-	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VADDPS    Z16, Z20, Z20
-	VADDPS    Z17, Z21, Z21
-	VADDPS    Z18, Z22, Z22
-	VADDPS    Z19, Z23, Z23
-	VPSUBD    Z16, Z20, Z20
-	VPSUBD    Z17, Z21, Z21
-	VPSUBD    Z18, Z22, Z22
-	VPSUBD    Z19, Z23, Z23
-	VPSRLD    $0x15, Z16, Z16
-	VPSRLD    $0x15, Z17, Z17
-	VPSRLD    $0x15, Z18, Z18
-	VPSRLD    $0x15, Z19, Z19
-	VPADDD    Z16, Z20, Z16
-	VPADDD    Z17, Z21, Z17
-	VPADDD    Z18, Z22, Z18
-	VPADDD    Z19, Z23, Z19
-	VPSUBD    all32_218<>+0(SB), Z16, Z16
-	VPSUBD    all32_218<>+0(SB), Z17, Z17
-	VPSUBD    all32_218<>+0(SB), Z18, Z18
-	VPSUBD    all32_218<>+0(SB), Z19, Z19
-	VANDPS    all32_80000000<>+0(SB), Z5, Z20
-	VANDPS    all32_80000000<>+0(SB), Z13, Z21
-	VANDPS    all32_80000000<>+0(SB), Z14, Z22
-	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VPSRLD    $0x18, Z20, Z20
-	VPSRLD    $0x18, Z21, Z21
-	VPSRLD    $0x18, Z22, Z22
-	VPSRLD    $0x18, Z23, Z23
-	VORPS     Z20, Z16, Z16
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VORPS     Z23, Z19, Z19
-	VCMPPS    $0x03, Z5, Z5, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VCMPPS    $0x03, Z14, Z14, K3
-	VCMPPS    $0x03, Z15, Z15, K4
-	VMOVUPS   all32_7e<>+0(SB), Z5
-	VBLENDMPS Z5, Z16, K1, Z8
-	VBLENDMPS Z5, Z17, K2, Z9
-	VBLENDMPS Z5, Z18, K3, Z10
-	VBLENDMPS Z5, Z19, K4, Z11
-	VPACKSSDW Z9, Z8, Z5
-	VPACKSSDW Z11, Z10, Z13
-	VPACKUSWB Z13, Z5, Z5
-	VPERMD    Z5, Z0, Z5
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z5, (BX)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Z5, (BX)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z1
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded14:
-	VPMOVZXWD.Z (DX), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z1, Z5, Z5
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z1, Z13, Z13
-	VMULPS  Z13, Z5, Z5
-
-divided16:
-	VMINPS    Z5, Z7, Z5
-	VMAXPS    Z5, Z6, Z5
-	VANDPS    all32_7f800000<>+0(SB), Z5, Z13
-	VMAXPS    all32_38800000<>+0(SB), Z13, Z13
-	VPADDD    all32_a800000<>+0(SB), Z13, Z13
-	VANDPS    all32_7fffffff<>+0(SB), Z5, Z14
-	VADDPS    Z13, Z14, Z14
-	VPSUBD    Z13, Z14, Z14
-	VPSRLD    $0x15, Z13, Z13
-	VPADDD    Z13, Z14, Z13
-	VPSUBD    all32_218<>+0(SB), Z13, Z13
-	VANDPS    all32_80000000<>+0(SB), Z5, Z14
-	VPSRLD    $0x18, Z14, Z14
-	VORPS     Z14, Z13, Z13
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVUPS   all32_7e<>+0(SB), Z5
-	VBLENDMPS Z5, Z13, K2, Z12
-	VPMOVDB   Z12, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+16, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F32S8(n int, f *frame)
+// func quantizeAVX2F32I8(n int, f *frame)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2F32I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -16794,15 +9030,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -16812,18 +9048,21 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
-	VMOVUPS      (DX), Y7
-	VMOVUPS      32(DX), Y8
+near11:
+	XORQ R11, R11
+
+group12:
+	VMOVUPS      (DX)(R11*4), Y7
+	VMOVUPS      32(DX)(R11*4), Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
 	VMULPS       Y5, Y7, Y9
@@ -16834,152 +9073,73 @@ near9:
 	VFMADD231PS  Y4, Y8, Y7
 	VCVTPS2DQ    Y9, Y8
 	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
+	VPACKSSDW    Y7, Y8, Y7
 	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
+	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
 	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
+	VPACKUSWB    X8, X7, X7
+	VPADDB       X6, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
+	JNE          around13
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored14
 
-around10:
-	VMOVNTDQ X7, (BX)
+around13:
+	VMOVNTDQ X7, (BX)(R11*1)
 
-stored11:
-	VMOVUPS      64(DX), Y7
-	VMOVUPS      96(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VMOVUPS      128(DX), Y7
-	VMOVUPS      160(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VMOVUPS      192(DX), Y7
-	VMOVUPS      224(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near19:
+	XORQ R11, R11
+
+group20:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16987,7 +9147,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -17004,188 +9164,60 @@ divided24:
 	VCVTPS2DQ    Y5, Y5
 	VPACKSSDW    Y5, Y4, Y4
 	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
 	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
+	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
+	JNE          around23
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored24
 
-around25:
-	VMOVNTDQ X4, (BX)
+around23:
+	VMOVNTDQ X4, (BX)(R11*1)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -17193,7 +9225,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided30:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -17210,24 +9242,25 @@ divided44:
 	VCVTPS2DQ    Y2, Y2
 	VPACKSSDW    Y2, Y3, Y2
 	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
 	VEXTRACTI128 $0x01, Y2, X3
-	VPACKSSWB    X3, X2, X2
+	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around45
+	JNE          around31
 	VMOVDQU      X2, (BX)
-	JMP          stored46
+	JMP          stored32
 
-around45:
+around31:
 	VMOVNTDQ X2, (BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -17235,9 +9268,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -17264,32 +9297,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -17299,19 +9332,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -17324,61 +9359,60 @@ near51:
 	VFMADD231PS  Y8, Y12, Y11
 	VCVTPS2DQ    Y13, Y12
 	VCVTPS2DQ    Y11, Y11
-	VPAND        all32_ffff<>+0(SB), Y12, Y12
-	VPAND        all32_ffff<>+0(SB), Y11, Y11
-	VPACKUSDW    Y11, Y12, Y11
+	VPACKSSDW    Y11, Y12, Y11
 	VPERMQ       $0xd8, Y11, Y11
-	VPADDW       Y10, Y11, Y11
+	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
 	VEXTRACTI128 $0x01, Y11, X12
-	VPACKSSWB    X12, X11, X11
+	VPACKUSWB    X12, X11, X11
+	VPADDB       X10, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around52
+	JNE          around38
 	VMOVDQU      X11, (BX)
-	JMP          stored53
+	JMP          stored39
 
-around52:
+around38:
 	VMOVNTDQ X11, (BX)
 
-stored53:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -17386,7 +9420,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -17403,25 +9437,1423 @@ divided60:
 	VCVTPS2DQ    Y7, Y7
 	VPACKSSDW    Y7, Y6, Y6
 	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
-	VPACKSSWB    X7, X6, X6
+	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around61
+	JNE          around47
 	VMOVDQU      X6, (BX)
-	JMP          stored62
+	JMP          stored48
 
-around61:
+around47:
 	VMOVNTDQ X6, (BX)
 
-stored62:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F16I8(n int, f *frame)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand10:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y2
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block8:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near11
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near11:
+	XORQ R11, R11
+
+group12:
+	VCVTPH2PS    (DX)(R11*2), Y7
+	VCVTPH2PS    16(DX)(R11*2), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	VPADDB       X6, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, (BX)(R11*1)
+
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn15:
+	CMPQ AX, 104(CX)
+	JLT  turns17
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block16:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near19
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near19:
+	XORQ R11, R11
+
+group20:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)(R11*1)
+
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block16
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn15
+
+turns17:
+some25:
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near27
+	PREFETCHT1 (DX)(DI*1)
+
+near27:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand28:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal29
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X2, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X2, (BX)
+
+stored32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide34
+	CMPB         72(CX), $0x00
+	JNE          divide34
+	CMPB         73(CX), $0x00
+	JNE          divide34
+	CMPB         75(CX), $0x00
+	JNE          divide34
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide34
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide34
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near37
+	PREFETCHT1 (DX)(R8*1)
+
+near37:
+	VCVTPH2PS    (DX), Y11
+	VCVTPH2PS    16(DX), Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPACKSSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKUSWB    X12, X11, X11
+	VPADDB       X10, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X11, (BX)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X11, (BX)
+
+stored39:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+divide34:
+block40:
+	CMPQ       AX, $0x00000010
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+
+near42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded44:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided46:
+	VCMPPS       $0x07, Y6, Y6, Y8
+	VCMPPS       $0x07, Y7, Y7, Y9
+	VANDPS       Y6, Y8, Y6
+	VANDPS       Y7, Y9, Y7
+	VROUNDPS     $0x08, Y6, Y6
+	VROUNDPS     $0x08, Y7, Y7
+	VADDPS       Y2, Y6, Y6
+	VADDPS       Y3, Y7, Y7
+	VMINPS       Y5, Y6, Y6
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VCVTPS2DQ    Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X6, (BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X6, (BX)
+
+stored48:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block40
+
+blocks41:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2BF16I8(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2BF16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand10:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y2
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block8:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near11
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near11:
+	XORQ R11, R11
+
+group12:
+	VPMOVZXWD    (DX)(R11*2), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    16(DX)(R11*2), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	VPADDB       X6, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, (BX)(R11*1)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, (BX)(R11*1)
+
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn15:
+	CMPQ AX, 104(CX)
+	JLT  turns17
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block16:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near19
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near19:
+	XORQ R11, R11
+
+group20:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)(R11*1)
+
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block16
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn15
+
+turns17:
+some25:
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near27
+	PREFETCHT1 (DX)(DI*1)
+
+near27:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand28:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal29
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X2, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X2, (BX)
+
+stored32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide34
+	CMPB         72(CX), $0x00
+	JNE          divide34
+	CMPB         73(CX), $0x00
+	JNE          divide34
+	CMPB         75(CX), $0x00
+	JNE          divide34
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide34
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide34
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near37
+	PREFETCHT1 (DX)(R8*1)
+
+near37:
+	VPMOVZXWD    (DX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VPMOVZXWD    16(DX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPACKSSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPAND        all32_ff00ff<>+0(SB), Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKUSWB    X12, X11, X11
+	VPADDB       X10, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X11, (BX)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X11, (BX)
+
+stored39:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+divide34:
+block40:
+	CMPQ       AX, $0x00000010
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+
+near42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded44:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided46:
+	VCMPPS       $0x07, Y6, Y6, Y8
+	VCMPPS       $0x07, Y7, Y7, Y9
+	VANDPS       Y6, Y8, Y6
+	VANDPS       Y7, Y9, Y7
+	VROUNDPS     $0x08, Y6, Y6
+	VROUNDPS     $0x08, Y7, Y7
+	VADDPS       Y2, Y6, Y6
+	VADDPS       Y3, Y7, Y7
+	VMINPS       Y5, Y6, Y6
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VCVTPS2DQ    Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X6, (BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X6, (BX)
+
+stored48:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block40
+
+blocks41:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F32I16(n int, f *frame)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2F32I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide6
+
+turn7:
+	CMPQ AX, 104(CX)
+	JLT  turns9
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand10:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VPBROADCASTD 4096(R10), Y6
+	MOVQ         104(CX), DI
+
+block8:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near11
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near11:
+	XORQ R11, R11
+
+group12:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y6, Y6
+	VPAND       all32_ffff<>+0(SB), Y8, Y8
+	VPAND       all32_ffff<>+0(SB), Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored14
+
+around13:
+	VMOVNTDQ Y6, (BX)(R11*2)
+
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block8
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand10
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn7
+
+turns9:
+divide6:
+turn15:
+	CMPQ AX, 104(CX)
+	JLT  turns17
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block16:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near19
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near19:
+	XORQ R11, R11
+
+group20:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, (BX)(R11*2)
+
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block16
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn15
+
+turns17:
+some25:
+	TESTQ      AX, AX
+	JLE        done26
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near27
+	PREFETCHT1 (DX)(DI*1)
+
+near27:
+	MOVQ 96(CX), DI
+	MOVQ SI, R9
+
+strand28:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 1024(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal29
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided30:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y3
+	VCVTPS2DQ Y2, Y2
+	VPAND     all32_ffff<>+0(SB), Y3, Y3
+	VPAND     all32_ffff<>+0(SB), Y2, Y2
+	VPACKUSDW Y2, Y3, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y2, (BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+
+stored32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ DI
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide34
+	CMPB         72(CX), $0x00
+	JNE          divide34
+	CMPB         73(CX), $0x00
+	JNE          divide34
+	CMPB         75(CX), $0x00
+	JNE          divide34
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide34
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide34
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide34
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near37
+	PREFETCHT1 (DX)(R8*1)
+
+near37:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPAND       all32_ffff<>+0(SB), Y11, Y11
+	VPAND       all32_ffff<>+0(SB), Y10, Y10
+	VPACKUSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around38
+	VMOVDQU     Y10, (BX)
+	JMP         stored39
+
+around38:
+	VMOVNTDQ Y10, (BX)
+
+stored39:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+divide34:
+block40:
+	CMPQ       AX, $0x00000010
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+
+near42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded44:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal45
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided46:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   Y6, (BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Y6, (BX)
+
+stored48:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block40
+
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17455,2001 +10887,6 @@ DATA all32_ffff<>+56(SB)/4, $0x0000ffff
 DATA all32_ffff<>+60(SB)/4, $0x0000ffff
 GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX2F32U8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near9:
-	VMOVUPS      (DX), Y7
-	VMOVUPS      32(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
-
-around10:
-	VMOVNTDQ X7, (BX)
-
-stored11:
-	VMOVUPS      64(DX), Y7
-	VMOVUPS      96(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VMOVUPS      128(DX), Y7
-	VMOVUPS      160(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VMOVUPS      192(DX), Y7
-	VMOVUPS      224(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal23
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
-
-around25:
-	VMOVNTDQ X4, (BX)
-
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X2, (BX)
-	JMP          stored46
-
-around45:
-	VMOVNTDQ X2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VMOVUPS      (DX), Y11
-	VMOVUPS      32(DX), Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPAND        all32_ffff<>+0(SB), Y12, Y12
-	VPAND        all32_ffff<>+0(SB), Y11, Y11
-	VPACKUSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPADDW       Y10, Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around52
-	VMOVDQU      X11, (BX)
-	JMP          stored53
-
-around52:
-	VMOVNTDQ X11, (BX)
-
-stored53:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal59
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS       $0x07, Y6, Y6, Y8
-	VCMPPS       $0x07, Y7, Y7, Y9
-	VANDPS       Y6, Y8, Y6
-	VANDPS       Y7, Y9, Y7
-	VROUNDPS     $0x08, Y6, Y6
-	VROUNDPS     $0x08, Y7, Y7
-	VADDPS       Y2, Y6, Y6
-	VADDPS       Y3, Y7, Y7
-	VMINPS       Y5, Y6, Y6
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VCVTPS2DQ    Y6, Y6
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKUSWB    X7, X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around61
-	VMOVDQU      X6, (BX)
-	JMP          stored62
-
-around61:
-	VMOVNTDQ X6, (BX)
-
-stored62:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F32S16(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2F32S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y6, (BX)
-
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal23
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (BX)
-
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
-	VPACKSSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y2, (BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VMOVUPS     (DX), Y10
-	VMOVUPS     32(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPACKSSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around52
-	VMOVDQU     Y10, (BX)
-	JMP         stored53
-
-around52:
-	VMOVNTDQ Y10, (BX)
-
-stored53:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal59
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPACKSSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y6, (BX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Y6, (BX)
-
-stored62:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F32U16(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2F32U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y6, (BX)
-
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal23
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (BX)
-
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
-	VPACKUSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y2, (BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VMOVUPS     (DX), Y10
-	VMOVUPS     32(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPACKUSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around52
-	VMOVDQU     Y10, (BX)
-	JMP         stored53
-
-around52:
-	VMOVNTDQ Y10, (BX)
-
-stored53:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal59
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y6, (BX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Y6, (BX)
-
-stored62:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
 // func quantizeAVX2F32I32(n int, f *frame)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $0-16
@@ -19470,15 +10907,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -19488,18 +10925,21 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+near11:
+	XORQ R11, R11
+
+group12:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -19524,170 +10964,68 @@ near9:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y9, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored11
+	JNE         around13
+	VMOVDQU     Y9, (BX)(R11*4)
+	VMOVDQU     Y10, 32(BX)(R11*4)
+	JMP         stored14
 
-around10:
-	VMOVNTDQ Y9, (BX)
-	VMOVNTDQ Y10, 32(BX)
+around13:
+	VMOVNTDQ Y9, (BX)(R11*4)
+	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y9, 64(BX)
-	VMOVDQU     Y10, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y9, 64(BX)
-	VMOVNTDQ Y10, 96(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y9, 128(BX)
-	VMOVDQU     Y10, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y9, 128(BX)
-	VMOVNTDQ Y10, 160(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y9, 192(BX)
-	VMOVDQU     Y10, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y9, 192(BX)
-	VMOVNTDQ Y10, 224(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near19:
+	XORQ R11, R11
+
+group20:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -19695,7 +11033,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -19716,196 +11054,58 @@ divided24:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y6, (BX)
-	VMOVDQU   Y7, 32(BX)
-	JMP       stored26
+	JNE       around23
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+	JMP       stored24
 
-around25:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
+around23:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y6, 64(BX)
-	VMOVDQU   Y7, 96(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 128(BX)
-	VMOVDQU   Y7, 160(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y7, 160(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y6, 192(BX)
-	VMOVDQU   Y7, 224(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -19913,7 +11113,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -19934,23 +11134,23 @@ divided44:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around31
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
+	JMP       stored32
 
-around45:
+around31:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -19958,9 +11158,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -19987,32 +11187,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -20022,19 +11222,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -20061,55 +11263,55 @@ near51:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around38
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored53
+	JMP         stored39
 
-around52:
+around38:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored53:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -20117,7 +11319,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -20138,24 +11340,24 @@ divided60:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around47
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored62
+	JMP       stored48
 
-around61:
+around47:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored62:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -20171,9 +11373,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F16S8(n int, f *frame)
+// func quantizeAVX2H16I16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -20191,1333 +11393,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VCVTPH2PS    (DX), Y7
-	VCVTPH2PS    16(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
-
-around10:
-	VMOVNTDQ X7, (BX)
-
-stored11:
-	VCVTPH2PS    32(DX), Y7
-	VCVTPH2PS    48(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VCVTPH2PS    64(DX), Y7
-	VCVTPH2PS    80(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VCVTPH2PS    96(DX), Y7
-	VCVTPH2PS    112(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
-
-around25:
-	VMOVNTDQ X4, (BX)
-
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKSSWB    X3, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X2, (BX)
-	JMP          stored46
-
-around45:
-	VMOVNTDQ X2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VCVTPH2PS    (DX), Y11
-	VCVTPH2PS    16(DX), Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPAND        all32_ffff<>+0(SB), Y12, Y12
-	VPAND        all32_ffff<>+0(SB), Y11, Y11
-	VPACKUSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPADDW       Y10, Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKSSWB    X12, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around52
-	VMOVDQU      X11, (BX)
-	JMP          stored53
-
-around52:
-	VMOVNTDQ X11, (BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS       $0x07, Y6, Y6, Y8
-	VCMPPS       $0x07, Y7, Y7, Y9
-	VANDPS       Y6, Y8, Y6
-	VANDPS       Y7, Y9, Y7
-	VROUNDPS     $0x08, Y6, Y6
-	VROUNDPS     $0x08, Y7, Y7
-	VADDPS       Y2, Y6, Y6
-	VADDPS       Y3, Y7, Y7
-	VMINPS       Y5, Y6, Y6
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VCVTPS2DQ    Y6, Y6
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKSSWB    X7, X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around61
-	VMOVDQU      X6, (BX)
-	JMP          stored62
-
-around61:
-	VMOVNTDQ X6, (BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F16U8(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VCVTPH2PS    (DX), Y7
-	VCVTPH2PS    16(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
-
-around10:
-	VMOVNTDQ X7, (BX)
-
-stored11:
-	VCVTPH2PS    32(DX), Y7
-	VCVTPH2PS    48(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VCVTPH2PS    64(DX), Y7
-	VCVTPH2PS    80(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VCVTPH2PS    96(DX), Y7
-	VCVTPH2PS    112(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
-
-around25:
-	VMOVNTDQ X4, (BX)
-
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X2, (BX)
-	JMP          stored46
-
-around45:
-	VMOVNTDQ X2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VCVTPH2PS    (DX), Y11
-	VCVTPH2PS    16(DX), Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPAND        all32_ffff<>+0(SB), Y12, Y12
-	VPAND        all32_ffff<>+0(SB), Y11, Y11
-	VPACKUSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPADDW       Y10, Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around52
-	VMOVDQU      X11, (BX)
-	JMP          stored53
-
-around52:
-	VMOVNTDQ X11, (BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS       $0x07, Y6, Y6, Y8
-	VCMPPS       $0x07, Y7, Y7, Y9
-	VANDPS       Y6, Y8, Y6
-	VANDPS       Y7, Y9, Y7
-	VROUNDPS     $0x08, Y6, Y6
-	VROUNDPS     $0x08, Y7, Y7
-	VADDPS       Y2, Y6, Y6
-	VADDPS       Y3, Y7, Y7
-	VMINPS       Y5, Y6, Y6
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VCVTPS2DQ    Y6, Y6
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKUSWB    X7, X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around61
-	VMOVDQU      X6, (BX)
-	JMP          stored62
-
-around61:
-	VMOVNTDQ X6, (BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F16S16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -21527,16 +11411,33 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+near11:
+	XORQ R11, R11
+
+group12:
+	CMPB      272(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       loaded13
+
+kind14:
+	VPMOVZXWD (DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y8, Y8
+	JMP       loaded13
+
+loaded13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -21555,126 +11456,38 @@ near9:
 	VADDPS      Y7, Y6, Y6
 	VCVTPS2DQ   Y8, Y8
 	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y6, (BX)
-
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
+	VPAND       all32_ffff<>+0(SB), Y8, Y8
+	VPAND       all32_ffff<>+0(SB), Y6, Y6
+	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
 	JNE         around16
-	VMOVDQU     Y6, 96(BX)
+	VMOVDQU     Y6, (BX)(R11*2)
 	JMP         stored17
 
 around16:
-	VMOVNTDQ Y6, 96(BX)
+	VMOVNTDQ Y6, (BX)(R11*2)
 
 stored17:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
+turns9:
+divide6:
 turn18:
 	CMPQ AX, 104(CX)
 	JLT  turns20
@@ -21694,55 +11507,30 @@ block19:
 	PREFETCHT1 64(DX)(R11*1)
 
 near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	XORQ R11, R11
 
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
+group23:
+	CMPB      272(CX), $0x00
+	JNE       kind25
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       loaded24
 
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+kind25:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded24
 
-around25:
-	VMOVNTDQ Y4, (BX)
-
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+loaded24:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal27
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -21767,101 +11555,22 @@ divided28:
 	VMAXPS    Y0, Y5, Y5
 	VCVTPS2DQ Y4, Y4
 	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around29
-	VMOVDQU   Y4, 32(BX)
+	VMOVDQU   Y4, (BX)(R11*2)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Y4, 32(BX)
+	VMOVNTDQ Y4, (BX)(R11*2)
 
 stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group23
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -21877,30 +11586,44 @@ stored38:
 	JMP  turn18
 
 turns20:
-some39:
+some31:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done32
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near33
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near33:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
+	CMPB         272(CX), $0x00
+	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          loaded35
 
-reciprocal43:
+kind36:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded35
+
+loaded35:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal38
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided39
+
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -21908,7 +11631,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided39:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -21923,686 +11646,26 @@ divided44:
 	VMAXPS    Y0, Y2, Y2
 	VCVTPS2DQ Y3, Y3
 	VCVTPS2DQ Y2, Y2
-	VPACKSSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y2, (BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VCVTPH2PS   (DX), Y10
-	VCVTPH2PS   16(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPACKSSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around52
-	VMOVDQU     Y10, (BX)
-	JMP         stored53
-
-around52:
-	VMOVNTDQ Y10, (BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPACKSSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y6, (BX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Y6, (BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F16U16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y6, (BX)
-
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (BX)
-
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
+	VPAND     all32_ffff<>+0(SB), Y3, Y3
+	VPAND     all32_ffff<>+0(SB), Y2, Y2
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around40
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored41
 
-around45:
+around40:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored41:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -22610,9 +11673,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some31
 
-done40:
+done32:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -22639,32 +11702,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -22674,21 +11737,37 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
-	VCVTPH2PS   (DX), Y10
-	VCVTPH2PS   16(DX), Y11
+near46:
+	CMPB      272(CX), $0x00
+	JNE       kind48
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       loaded47
+
+kind48:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       loaded47
+
+loaded47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -22707,56 +11786,72 @@ near51:
 	VADDPS      Y3, Y10, Y10
 	VCVTPS2DQ   Y11, Y11
 	VCVTPS2DQ   Y10, Y10
+	VPAND       all32_ffff<>+0(SB), Y11, Y11
+	VPAND       all32_ffff<>+0(SB), Y10, Y10
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around50
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored51
 
-around52:
+around50:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored51:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block44
 
-blocks50:
-divide48:
-block54:
+blocks45:
+divide43:
+block52:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks53
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near54
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded55
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded56
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded56:
+	CMPB      272(CX), $0x00
+	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       loaded57
 
-reciprocal59:
+kind58:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       loaded57
+
+loaded57:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal60
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided61
+
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -22764,7 +11859,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided61:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -22779,25 +11874,27 @@ divided60:
 	VMAXPS    Y4, Y7, Y7
 	VCVTPS2DQ Y6, Y6
 	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around62
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored63
 
-around61:
+around62:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored63:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block52
 
-blocks55:
+blocks53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -22813,9 +11910,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F16I32(n int, f *frame)
+// func quantizeAVX2H16I32(n int, f *frame)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16I32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -22833,15 +11930,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -22851,124 +11948,33 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y9, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored11
+near11:
+	XORQ R11, R11
 
-around10:
-	VMOVNTDQ Y9, (BX)
-	VMOVNTDQ Y10, 32(BX)
+group12:
+	CMPB      272(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       loaded13
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y9, 64(BX)
-	VMOVDQU     Y10, 96(BX)
-	JMP         stored13
+kind14:
+	VPMOVZXWD (DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y8, Y8
+	JMP       loaded13
 
-around12:
-	VMOVNTDQ Y9, 64(BX)
-	VMOVNTDQ Y10, 96(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y9, 128(BX)
-	VMOVDQU     Y10, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y9, 128(BX)
-	VMOVNTDQ Y10, 160(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
+loaded13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -22994,31 +12000,34 @@ stored15:
 	VPXOR       Y6, Y10, Y10
 	CMPB        76(CX), $0x00
 	JNE         around16
-	VMOVDQU     Y9, 192(BX)
-	VMOVDQU     Y10, 224(BX)
+	VMOVDQU     Y9, (BX)(R11*4)
+	VMOVDQU     Y10, 32(BX)(R11*4)
 	JMP         stored17
 
 around16:
-	VMOVNTDQ Y9, 192(BX)
-	VMOVNTDQ Y10, 224(BX)
+	VMOVNTDQ Y9, (BX)(R11*4)
+	VMOVNTDQ Y10, 32(BX)(R11*4)
 
 stored17:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
+turns9:
+divide6:
 turn18:
 	CMPQ AX, 104(CX)
 	JLT  turns20
@@ -23038,60 +12047,30 @@ block19:
 	PREFETCHT1 64(DX)(R11*1)
 
 near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	XORQ R11, R11
 
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
+group23:
+	CMPB      272(CX), $0x00
+	JNE       kind25
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       loaded24
 
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y6, (BX)
-	VMOVDQU   Y7, 32(BX)
-	JMP       stored26
+kind25:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded24
 
-around25:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
+loaded24:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal27
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided28
 
 reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -23123,109 +12102,18 @@ divided28:
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
 	JNE       around29
-	VMOVDQU   Y6, 64(BX)
-	VMOVDQU   Y7, 96(BX)
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
 
 stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 128(BX)
-	VMOVDQU   Y7, 160(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y7, 160(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y6, 192(BX)
-	VMOVDQU   Y7, 224(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored38:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group23
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -23241,30 +12129,44 @@ stored38:
 	JMP  turn18
 
 turns20:
-some39:
+some31:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done32
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near33
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near33:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
+	CMPB         272(CX), $0x00
+	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          loaded35
 
-reciprocal43:
+kind36:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       loaded35
+
+loaded35:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal38
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided39
+
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -23272,7 +12174,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided39:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -23293,23 +12195,23 @@ divided44:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around40
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
+	JMP       stored41
 
-around45:
+around40:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored46:
+stored41:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -23317,9 +12219,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some31
 
-done40:
+done32:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -23346,32 +12248,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -23381,21 +12283,37 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
-	VCVTPH2PS   (DX), Y10
-	VCVTPH2PS   16(DX), Y11
+near46:
+	CMPB      272(CX), $0x00
+	JNE       kind48
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       loaded47
+
+kind48:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       loaded47
+
+loaded47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -23420,55 +12338,69 @@ near51:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around50
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored53
+	JMP         stored51
 
-around52:
+around50:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored53:
+stored51:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block44
 
-blocks50:
-divide48:
-block54:
+blocks45:
+divide43:
+block52:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks53
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near54
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded55
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded56
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded56:
+	CMPB      272(CX), $0x00
+	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       loaded57
 
-reciprocal59:
+kind58:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       loaded57
+
+loaded57:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal60
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided61
+
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -23476,7 +12408,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided61:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -23497,3493 +12429,24 @@ divided60:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around62
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored62
+	JMP       stored63
 
-around61:
+around62:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored62:
+stored63:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block52
 
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16S8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VPMOVZXWD    (DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
-
-around10:
-	VMOVNTDQ X7, (BX)
-
-stored11:
-	VPMOVZXWD    32(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    48(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VPMOVZXWD    64(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    80(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VPMOVZXWD    96(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    112(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
-
-around25:
-	VMOVNTDQ X4, (BX)
-
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKSSWB    X3, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X2, (BX)
-	JMP          stored46
-
-around45:
-	VMOVNTDQ X2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VPMOVZXWD    (DX), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(DX), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPAND        all32_ffff<>+0(SB), Y12, Y12
-	VPAND        all32_ffff<>+0(SB), Y11, Y11
-	VPACKUSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPADDW       Y10, Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKSSWB    X12, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around52
-	VMOVDQU      X11, (BX)
-	JMP          stored53
-
-around52:
-	VMOVNTDQ X11, (BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS       $0x07, Y6, Y6, Y8
-	VCMPPS       $0x07, Y7, Y7, Y9
-	VANDPS       Y6, Y8, Y6
-	VANDPS       Y7, Y9, Y7
-	VROUNDPS     $0x08, Y6, Y6
-	VROUNDPS     $0x08, Y7, Y7
-	VADDPS       Y2, Y6, Y6
-	VADDPS       Y3, Y7, Y7
-	VMINPS       Y5, Y6, Y6
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VCVTPS2DQ    Y6, Y6
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKSSWB    X7, X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around61
-	VMOVDQU      X6, (BX)
-	JMP          stored62
-
-around61:
-	VMOVNTDQ X6, (BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16U8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VPMOVZXWD    (DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around10
-	VMOVDQU      X7, (BX)
-	JMP          stored11
-
-around10:
-	VMOVNTDQ X7, (BX)
-
-stored11:
-	VPMOVZXWD    32(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    48(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around12
-	VMOVDQU      X7, 16(BX)
-	JMP          stored13
-
-around12:
-	VMOVNTDQ X7, 16(BX)
-
-stored13:
-	VPMOVZXWD    64(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    80(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around14
-	VMOVDQU      X7, 32(BX)
-	JMP          stored15
-
-around14:
-	VMOVNTDQ X7, 32(BX)
-
-stored15:
-	VPMOVZXWD    96(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    112(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around16
-	VMOVDQU      X7, 48(BX)
-	JMP          stored17
-
-around16:
-	VMOVNTDQ X7, 48(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X4, (BX)
-	JMP          stored26
-
-around25:
-	VMOVNTDQ X4, (BX)
-
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around29
-	VMOVDQU      X4, 16(BX)
-	JMP          stored30
-
-around29:
-	VMOVNTDQ X4, 16(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around33
-	VMOVDQU      X4, 32(BX)
-	JMP          stored34
-
-around33:
-	VMOVNTDQ X4, 32(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around37
-	VMOVDQU      X4, 48(BX)
-	JMP          stored38
-
-around37:
-	VMOVNTDQ X4, 48(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X2, (BX)
-	JMP          stored46
-
-around45:
-	VMOVNTDQ X2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VPMOVZXWD    (DX), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(DX), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VMINPS       Y11, Y7, Y11
-	VMAXPS       Y11, Y6, Y11
-	VMULPS       Y9, Y11, Y13
-	VFMADD231PS  Y8, Y11, Y13
-	VMINPS       Y12, Y7, Y12
-	VMAXPS       Y12, Y6, Y12
-	VMULPS       Y9, Y12, Y11
-	VFMADD231PS  Y8, Y12, Y11
-	VCVTPS2DQ    Y13, Y12
-	VCVTPS2DQ    Y11, Y11
-	VPAND        all32_ffff<>+0(SB), Y12, Y12
-	VPAND        all32_ffff<>+0(SB), Y11, Y11
-	VPACKUSDW    Y11, Y12, Y11
-	VPERMQ       $0xd8, Y11, Y11
-	VPADDW       Y10, Y11, Y11
-	VEXTRACTI128 $0x01, Y11, X12
-	VPACKUSWB    X12, X11, X11
-	CMPB         76(CX), $0x00
-	JNE          around52
-	VMOVDQU      X11, (BX)
-	JMP          stored53
-
-around52:
-	VMOVNTDQ X11, (BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS       $0x07, Y6, Y6, Y8
-	VCMPPS       $0x07, Y7, Y7, Y9
-	VANDPS       Y6, Y8, Y6
-	VANDPS       Y7, Y9, Y7
-	VROUNDPS     $0x08, Y6, Y6
-	VROUNDPS     $0x08, Y7, Y7
-	VADDPS       Y2, Y6, Y6
-	VADDPS       Y3, Y7, Y7
-	VMINPS       Y5, Y6, Y6
-	VMINPS       Y5, Y7, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VCVTPS2DQ    Y6, Y6
-	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPACKUSWB    X7, X6, X6
-	CMPB         76(CX), $0x00
-	JNE          around61
-	VMOVDQU      X6, (BX)
-	JMP          stored62
-
-around61:
-	VMOVNTDQ X6, (BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16S16(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16S16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VPMOVZXWD   (DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y6, (BX)
-
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKSSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (BX)
-
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKSSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
-	VPACKSSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y2, (BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VPMOVZXWD   (DX), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VPMOVZXWD   16(DX), Y11
-	VPSLLD      $0x10, Y11, Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPACKSSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around52
-	VMOVDQU     Y10, (BX)
-	JMP         stored53
-
-around52:
-	VMOVNTDQ Y10, (BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPACKSSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y6, (BX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Y6, (BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16U16(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16U16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VPMOVZXWD   (DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y6, (BX)
-
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y4, (BX)
-
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
-	VPACKUSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y2, (BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y2, (BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VPMOVZXWD   (DX), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VPMOVZXWD   16(DX), Y11
-	VPSLLD      $0x10, Y11, Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPACKUSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around52
-	VMOVDQU     Y10, (BX)
-	JMP         stored53
-
-around52:
-	VMOVNTDQ Y10, (BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y6, (BX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Y6, (BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16I32(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-
-turn5:
-	CMPQ AX, 104(CX)
-	JLT  turns7
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand8:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block6:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near9
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near9:
-	VPMOVZXWD   (DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y9, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y9, (BX)
-	VMOVNTDQ Y10, 32(BX)
-
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y9, 64(BX)
-	VMOVDQU     Y10, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y9, 64(BX)
-	VMOVNTDQ Y10, 96(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y9, 128(BX)
-	VMOVDQU     Y10, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y9, 128(BX)
-	VMOVNTDQ Y10, 160(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y9, 192(BX)
-	VMOVDQU     Y10, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y9, 192(BX)
-	VMOVNTDQ Y10, 224(BX)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block6
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand8
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn5
-
-turns7:
-divide4:
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near22:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided24:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y6, (BX)
-	VMOVDQU   Y7, 32(BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y6, 64(BX)
-	VMOVDQU   Y7, 96(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y6, 128(BX)
-	VMOVDQU   Y7, 160(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y6, 128(BX)
-	VMOVNTDQ Y7, 160(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y6, 192(BX)
-	VMOVDQU   Y7, 224(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored38:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
-
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand42:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal43
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
-
-reciprocal43:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided44:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y4
-	VCVTPS2DQ Y2, Y5
-	VMOVUPS   all32_4f000000<>+0(SB), Y6
-	VCMPPS    $0x1d, Y6, Y3, Y3
-	VCMPPS    $0x1d, Y6, Y2, Y2
-	VPXOR     Y3, Y4, Y4
-	VPXOR     Y2, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored46:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
-
-done40:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide48
-	CMPB         72(CX), $0x00
-	JNE          divide48
-	CMPB         73(CX), $0x00
-	JNE          divide48
-	CMPB         75(CX), $0x00
-	JNE          divide48
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide48
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide48
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide48
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block49:
-	CMPQ       AX, $0x00000010
-	JLT        blocks50
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near51
-	PREFETCHT1 (DX)(R8*1)
-
-near51:
-	VPMOVZXWD   (DX), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VPMOVZXWD   16(DX), Y11
-	VPSLLD      $0x10, Y11, Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y12
-	VCVTPS2DQ   Y10, Y13
-	VMOVUPS     all32_4f000000<>+0(SB), Y14
-	VCMPPS      $0x1d, Y14, Y11, Y11
-	VCMPPS      $0x1d, Y14, Y10, Y10
-	VPXOR       Y11, Y12, Y12
-	VPXOR       Y10, Y13, Y13
-	CMPB        76(CX), $0x00
-	JNE         around52
-	VMOVDQU     Y12, (BX)
-	VMOVDQU     Y13, 32(BX)
-	JMP         stored53
-
-around52:
-	VMOVNTDQ Y12, (BX)
-	VMOVNTDQ Y13, 32(BX)
-
-stored53:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block49
-
-blocks50:
-divide48:
-block54:
-	CMPQ       AX, $0x00000010
-	JLT        blocks55
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near56
-	PREFETCHT1 (DX)(R8*1)
-
-near56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded57
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded57:
-	CMPB    73(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded58:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal59
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
-
-reciprocal59:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided60:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored62:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block54
-
-blocks55:
+blocks53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -27019,15 +12482,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -27037,18 +12500,21 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
-	VMOVUPS     (DX), Y6
-	VMOVUPS     32(DX), Y8
+near11:
+	XORQ R11, R11
+
+group12:
+	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -27066,149 +12532,68 @@ near9:
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y8, (BX)
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored11
+	JNE         around13
+	VMOVDQU     Y8, (BX)(R11*4)
+	VMOVDQU     Y6, 32(BX)(R11*4)
+	JMP         stored14
 
-around10:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y6, 32(BX)
+around13:
+	VMOVNTDQ Y8, (BX)(R11*4)
+	VMOVNTDQ Y6, 32(BX)(R11*4)
 
-stored11:
-	VMOVUPS     64(DX), Y6
-	VMOVUPS     96(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y8, 64(BX)
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y6, 96(BX)
-
-stored13:
-	VMOVUPS     128(DX), Y6
-	VMOVUPS     160(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y8, 128(BX)
-	VMOVDQU     Y6, 160(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y6, 160(BX)
-
-stored15:
-	VMOVUPS     192(DX), Y6
-	VMOVUPS     224(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y8, 192(BX)
-	VMOVDQU     Y6, 224(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y6, 224(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near22:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+near19:
+	XORQ R11, R11
+
+group20:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided24
+	JMP     divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -27216,7 +12601,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -27230,175 +12615,58 @@ divided24:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around25
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y5, 32(BX)
-	JMP      stored26
+	JNE      around23
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+	JMP      stored24
 
-around25:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around23:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored26:
-	VMOVUPS 64(DX), Y4
-	VMOVUPS 96(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around29
-	VMOVDQU  Y4, 64(BX)
-	VMOVDQU  Y5, 96(BX)
-	JMP      stored30
-
-around29:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored30:
-	VMOVUPS 128(DX), Y4
-	VMOVUPS 160(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around33
-	VMOVDQU  Y4, 128(BX)
-	VMOVDQU  Y5, 160(BX)
-	JMP      stored34
-
-around33:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored34:
-	VMOVUPS 192(DX), Y4
-	VMOVUPS 224(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal35
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around37
-	VMOVDQU  Y4, 192(BX)
-	VMOVDQU  Y5, 224(BX)
-	JMP      stored38
-
-around37:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -27406,7 +12674,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided30:
 	VCMPPS   $0x07, Y4, Y4, Y5
 	VCMPPS   $0x07, Y2, Y2, Y6
 	VANDPS   Y4, Y5, Y4
@@ -27420,23 +12688,23 @@ divided44:
 	VMAXPS   Y0, Y3, Y3
 	VMAXPS   Y0, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around45
+	JNE      around31
 	VMOVDQU  Y3, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored46
+	JMP      stored32
 
-around45:
+around31:
 	VMOVNTDQ Y3, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -27444,9 +12712,9 @@ stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -27473,32 +12741,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -27508,19 +12776,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -27540,55 +12810,55 @@ near51:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around38
 	VMOVDQU     Y11, (BX)
 	VMOVDQU     Y10, 32(BX)
-	JMP         stored53
+	JMP         stored39
 
-around52:
+around38:
 	VMOVNTDQ Y11, (BX)
 	VMOVNTDQ Y10, 32(BX)
 
-stored53:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal59
+	JNE     reciprocal45
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided60
+	JMP     divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -27596,7 +12866,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -27610,24 +12880,24 @@ divided60:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around61
+	JNE      around47
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored62
+	JMP      stored48
 
-around61:
+around47:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored62:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -27663,33 +12933,33 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand7:
+strand9:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block5:
+block7:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near10:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal11
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -27697,7 +12967,7 @@ reciprocal9:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided10:
+divided12:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -27711,31 +12981,31 @@ divided10:
 	VMAXPD   Y0, Y4, Y4
 	VMAXPD   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around13
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored12
+	JMP      stored14
 
-around11:
+around13:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored12:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -27762,36 +13032,36 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block16:
 	CMPQ       AX, $0x00000008
-	JLT        blocks15
+	JLT        blocks17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded19
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded20
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded20:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -27799,7 +13069,7 @@ reciprocal19:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided20:
+divided22:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -27813,24 +13083,24 @@ divided20:
 	VMAXPD   Y4, Y6, Y6
 	VMAXPD   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around21
+	JNE      around23
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored22
+	JMP      stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored22:
+stored24:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  block16
 
-blocks15:
+blocks17:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -27866,15 +13136,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -27884,16 +13154,19 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
-	VCVTPH2PS   (DX), Y6
-	VCVTPH2PS   16(DX), Y8
+near11:
+	XORQ R11, R11
+
+group12:
+	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -27913,153 +13186,66 @@ near9:
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     X8, (BX)
-	VMOVDQU     X6, 16(BX)
-	JMP         stored11
+	JNE         around13
+	VMOVDQU     X8, (BX)(R11*2)
+	VMOVDQU     X6, 16(BX)(R11*2)
+	JMP         stored14
 
-around10:
-	VMOVNTDQ X8, (BX)
-	VMOVNTDQ X6, 16(BX)
+around13:
+	VMOVNTDQ X8, (BX)(R11*2)
+	VMOVNTDQ X6, 16(BX)(R11*2)
 
-stored11:
-	VCVTPH2PS   32(DX), Y6
-	VCVTPH2PS   48(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     X8, 32(BX)
-	VMOVDQU     X6, 48(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ X8, 32(BX)
-	VMOVNTDQ X6, 48(BX)
-
-stored13:
-	VCVTPH2PS   64(DX), Y6
-	VCVTPH2PS   80(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     X8, 64(BX)
-	VMOVDQU     X6, 80(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ X8, 64(BX)
-	VMOVNTDQ X6, 80(BX)
-
-stored15:
-	VCVTPH2PS   96(DX), Y6
-	VCVTPH2PS   112(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     X8, 96(BX)
-	VMOVDQU     X6, 112(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ X8, 96(BX)
-	VMOVNTDQ X6, 112(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+near19:
+	XORQ R11, R11
+
+group20:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -28067,7 +13253,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -28083,181 +13269,58 @@ divided24:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored26
+	JNE       around23
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+	JMP       stored24
 
-around25:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around23:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored26:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored30:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored34:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -28265,7 +13328,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -28281,23 +13344,23 @@ divided44:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around31
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored46
+	JMP       stored32
 
-around45:
+around31:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -28305,9 +13368,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -28334,32 +13397,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -28369,19 +13432,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -28403,55 +13468,55 @@ near51:
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around38
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored53
+	JMP         stored39
 
-around52:
+around38:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored53:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -28459,7 +13524,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -28475,24 +13540,24 @@ divided60:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around47
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored62
+	JMP       stored48
 
-around61:
+around47:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored62:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -28528,15 +13593,15 @@ step2:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide4
+	JEQ  divide6
 
-turn5:
+turn7:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns9
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand10:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y7
 	VBROADCASTSS 2048(R10), Y2
@@ -28546,17 +13611,20 @@ strand8:
 	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
-block6:
+block8:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near11
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
-	VPMOVZXWD   (DX), Y6
+near11:
+	XORQ R11, R11
+
+group12:
+	VPMOVZXWD   (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX), Y8
+	VPMOVZXWD   16(DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y8
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
@@ -28591,195 +13659,66 @@ near9:
 	VPACKUSDW   Y8, Y6, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)
-	JMP         stored11
+	JNE         around13
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored14
 
-around10:
-	VMOVNTDQ Y6, (BX)
+around13:
+	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored11:
-	VPMOVZXWD   32(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   48(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     Y6, 32(BX)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ Y6, 32(BX)
-
-stored13:
-	VPMOVZXWD   64(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   80(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU     Y6, 64(BX)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y6, 64(BX)
-
-stored15:
-	VPMOVZXWD   96(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   112(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU     Y6, 96(BX)
-	JMP         stored17
-
-around16:
-	VMOVNTDQ Y6, 96(BX)
-
-stored17:
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group12
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block8
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand10
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn7
 
-turns7:
-divide4:
-turn18:
+turns9:
+divide6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand18:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
-	VPMOVZXWD (DX), Y4
+near19:
+	XORQ R11, R11
+
+group20:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided24
+	JMP       divided22
 
-reciprocal23:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -28787,7 +13726,7 @@ reciprocal23:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided24:
+divided22:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -28817,210 +13756,45 @@ divided24:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   Y4, (BX)
-	JMP       stored26
+	JNE       around23
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored24
 
-around25:
-	VMOVNTDQ Y4, (BX)
+around23:
+	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored26:
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal27
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided28:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y4, 32(BX)
-
-stored30:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y4, 64(BX)
-
-stored34:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided36
-
-reciprocal35:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided36:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y4, 96(BX)
-
-stored38:
+stored24:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group20
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn15
 
-turns20:
-some39:
+turns17:
+some25:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done26
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near41
+	JEQ        near27
 	PREFETCHT1 (DX)(DI*1)
 
-near41:
+near27:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand42:
+strand28:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -29028,12 +13802,12 @@ strand42:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal29
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided30
 
-reciprocal43:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -29041,7 +13815,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided30:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -29071,21 +13845,21 @@ divided44:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around31
 	VMOVDQU   Y2, (BX)
-	JMP       stored46
+	JMP       stored32
 
-around45:
+around31:
 	VMOVNTDQ Y2, (BX)
 
-stored46:
+stored32:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand42
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -29093,9 +13867,9 @@ stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some25
 
-done40:
+done26:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -29122,32 +13896,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide48
+	JLT          divide34
 	CMPB         72(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         73(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	CMPB         75(CX), $0x00
-	JNE          divide48
+	JNE          divide34
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide48
+	JHI          divide34
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide48
+	JNE          divide34
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -29157,19 +13931,21 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x18, Y10, Y10
+	VPSRLD       $0x08, Y10, Y11
+	VPOR         Y11, Y10, Y10
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block49:
+block35:
 	CMPQ       AX, $0x00000010
-	JLT        blocks50
+	JLT        blocks36
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near37
 	PREFETCHT1 (DX)(R8*1)
 
-near51:
+near37:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -29207,55 +13983,55 @@ near51:
 	VPACKUSDW   Y11, Y10, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around38
 	VMOVDQU     Y10, (BX)
-	JMP         stored53
+	JMP         stored39
 
-around52:
+around38:
 	VMOVNTDQ Y10, (BX)
 
-stored53:
+stored39:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block49
+	JMP  block35
 
-blocks50:
-divide48:
-block54:
+blocks36:
+divide34:
+block40:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded58:
+loaded44:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal59
+	JNE       reciprocal45
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided60
+	JMP       divided46
 
-reciprocal59:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -29263,7 +14039,7 @@ reciprocal59:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided60:
+divided46:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -29293,22 +14069,22 @@ divided60:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around47
 	VMOVDQU   Y6, (BX)
-	JMP       stored62
+	JMP       stored48
 
-around61:
+around47:
 	VMOVNTDQ Y6, (BX)
 
-stored62:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block40
 
-blocks55:
+blocks41:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -29342,15 +14118,16 @@ DATA all32_1<>+56(SB)/4, $0x00000001
 DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
-// func quantizeAVX2F32F8E4M3(n int, f *frame)
+// func quantizeAVX2F32F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
-TEXT ·quantizeAVX2F32F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -29365,10 +14142,10 @@ row:
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -29406,22 +14183,22 @@ divided8:
 	VMAXPS       Y5, Y3, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
-	VMAXPS       all32_3c800000<>+0(SB), Y6, Y6
-	VMAXPS       all32_3c800000<>+0(SB), Y7, Y7
-	VPADDD       all32_a000000<>+0(SB), Y6, Y6
-	VPADDD       all32_a000000<>+0(SB), Y7, Y7
+	VMAXPS       (R8), Y6, Y6
+	VMAXPS       (R8), Y7, Y7
+	VPADDD       64(R8), Y6, Y6
+	VPADDD       64(R8), Y7, Y7
 	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
 	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
 	VADDPS       Y6, Y8, Y8
 	VADDPS       Y7, Y9, Y9
 	VPSUBD       Y6, Y8, Y8
 	VPSUBD       Y7, Y9, Y9
-	VPSRLD       $0x14, Y6, Y6
-	VPSRLD       $0x14, Y7, Y7
+	VPSRLVD      128(R8), Y6, Y6
+	VPSRLVD      128(R8), Y7, Y7
 	VPADDD       Y6, Y8, Y6
 	VPADDD       Y7, Y9, Y7
-	VPSUBD       all32_468<>+0(SB), Y6, Y6
-	VPSUBD       all32_468<>+0(SB), Y7, Y7
+	VPSUBD       192(R8), Y6, Y6
+	VPSUBD       192(R8), Y7, Y7
 	VANDPS       all32_80000000<>+0(SB), Y2, Y8
 	VANDPS       all32_80000000<>+0(SB), Y5, Y9
 	VPSRLD       $0x18, Y8, Y8
@@ -29430,11 +14207,12 @@ divided8:
 	VORPS        Y9, Y7, Y7
 	VCMPPS       $0x03, Y2, Y2, Y2
 	VCMPPS       $0x03, Y5, Y5, Y5
-	VMOVUPS      all32_7f<>+0(SB), Y8
+	VMOVUPS      256(R8), Y8
 	VBLENDVPS    Y2, Y8, Y6, Y2
 	VBLENDVPS    Y5, Y8, Y7, Y5
 	VPACKSSDW    Y5, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
 	VEXTRACTI128 $0x01, Y2, X5
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
@@ -29469,142 +14247,16 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F32F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·quantizeAVX2F32F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS 56(CX), Y3
-	VBROADCASTSS 64(CX), Y4
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y2
-
-loaded6:
-	VMOVUPS (DX), Y2
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal7
-	VDIVPS  Y0, Y2, Y2
-	VDIVPS  Y1, Y5, Y5
-	JMP     divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y0, Y6, Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y1, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided8:
-	VMINPS       Y2, Y4, Y2
-	VMINPS       Y5, Y4, Y5
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y5, Y3, Y5
-	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
-	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
-	VMAXPS       all32_38800000<>+0(SB), Y6, Y6
-	VMAXPS       all32_38800000<>+0(SB), Y7, Y7
-	VPADDD       all32_a800000<>+0(SB), Y6, Y6
-	VPADDD       all32_a800000<>+0(SB), Y7, Y7
-	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
-	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
-	VADDPS       Y6, Y8, Y8
-	VADDPS       Y7, Y9, Y9
-	VPSUBD       Y6, Y8, Y8
-	VPSUBD       Y7, Y9, Y9
-	VPSRLD       $0x15, Y6, Y6
-	VPSRLD       $0x15, Y7, Y7
-	VPADDD       Y6, Y8, Y6
-	VPADDD       Y7, Y9, Y7
-	VPSUBD       all32_218<>+0(SB), Y6, Y6
-	VPSUBD       all32_218<>+0(SB), Y7, Y7
-	VANDPS       all32_80000000<>+0(SB), Y2, Y8
-	VANDPS       all32_80000000<>+0(SB), Y5, Y9
-	VPSRLD       $0x18, Y8, Y8
-	VPSRLD       $0x18, Y9, Y9
-	VORPS        Y8, Y6, Y6
-	VORPS        Y9, Y7, Y7
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VMOVUPS      all32_7e<>+0(SB), Y8
-	VBLENDVPS    Y2, Y8, Y6, Y2
-	VBLENDVPS    Y5, Y8, Y7, Y5
-	VPACKSSDW    Y5, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X5
-	VPACKUSWB    X5, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      X2, (BX)
-	JMP          stored10
-
-around9:
-	VMOVNTDQ X2, (BX)
-
-stored10:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F16F8E4M3(n int, f *frame)
+// func quantizeAVX2H16F8(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·quantizeAVX2F16F8E4M3(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	MOVQ         280(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -29619,10 +14271,10 @@ row:
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (DX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
@@ -29637,271 +14289,29 @@ loaded5:
 	VMOVUPS 32(DI), Y2
 
 loaded6:
+	CMPB      272(CX), $0x00
+	JNE       kind8
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	JMP       loaded7
 
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y0, Y6, Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y1, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided8:
-	VMINPS       Y2, Y4, Y2
-	VMINPS       Y5, Y4, Y5
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y5, Y3, Y5
-	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
-	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
-	VMAXPS       all32_3c800000<>+0(SB), Y6, Y6
-	VMAXPS       all32_3c800000<>+0(SB), Y7, Y7
-	VPADDD       all32_a000000<>+0(SB), Y6, Y6
-	VPADDD       all32_a000000<>+0(SB), Y7, Y7
-	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
-	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
-	VADDPS       Y6, Y8, Y8
-	VADDPS       Y7, Y9, Y9
-	VPSUBD       Y6, Y8, Y8
-	VPSUBD       Y7, Y9, Y9
-	VPSRLD       $0x14, Y6, Y6
-	VPSRLD       $0x14, Y7, Y7
-	VPADDD       Y6, Y8, Y6
-	VPADDD       Y7, Y9, Y7
-	VPSUBD       all32_468<>+0(SB), Y6, Y6
-	VPSUBD       all32_468<>+0(SB), Y7, Y7
-	VANDPS       all32_80000000<>+0(SB), Y2, Y8
-	VANDPS       all32_80000000<>+0(SB), Y5, Y9
-	VPSRLD       $0x18, Y8, Y8
-	VPSRLD       $0x18, Y9, Y9
-	VORPS        Y8, Y6, Y6
-	VORPS        Y9, Y7, Y7
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VMOVUPS      all32_7f<>+0(SB), Y8
-	VBLENDVPS    Y2, Y8, Y6, Y2
-	VBLENDVPS    Y5, Y8, Y7, Y5
-	VPACKSSDW    Y5, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X5
-	VPACKUSWB    X5, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      X2, (BX)
-	JMP          stored10
-
-around9:
-	VMOVNTDQ X2, (BX)
-
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·quantizeAVX2F16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS 56(CX), Y3
-	VBROADCASTSS 64(CX), Y4
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y2
-
-loaded6:
-	VCVTPH2PS (DX), Y2
-	VCVTPH2PS 16(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y0, Y6, Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y1, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided8:
-	VMINPS       Y2, Y4, Y2
-	VMINPS       Y5, Y4, Y5
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y5, Y3, Y5
-	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
-	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
-	VMAXPS       all32_38800000<>+0(SB), Y6, Y6
-	VMAXPS       all32_38800000<>+0(SB), Y7, Y7
-	VPADDD       all32_a800000<>+0(SB), Y6, Y6
-	VPADDD       all32_a800000<>+0(SB), Y7, Y7
-	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
-	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
-	VADDPS       Y6, Y8, Y8
-	VADDPS       Y7, Y9, Y9
-	VPSUBD       Y6, Y8, Y8
-	VPSUBD       Y7, Y9, Y9
-	VPSRLD       $0x15, Y6, Y6
-	VPSRLD       $0x15, Y7, Y7
-	VPADDD       Y6, Y8, Y6
-	VPADDD       Y7, Y9, Y7
-	VPSUBD       all32_218<>+0(SB), Y6, Y6
-	VPSUBD       all32_218<>+0(SB), Y7, Y7
-	VANDPS       all32_80000000<>+0(SB), Y2, Y8
-	VANDPS       all32_80000000<>+0(SB), Y5, Y9
-	VPSRLD       $0x18, Y8, Y8
-	VPSRLD       $0x18, Y9, Y9
-	VORPS        Y8, Y6, Y6
-	VORPS        Y9, Y7, Y7
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VMOVUPS      all32_7e<>+0(SB), Y8
-	VBLENDVPS    Y2, Y8, Y6, Y2
-	VBLENDVPS    Y5, Y8, Y7, Y5
-	VPACKSSDW    Y5, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X5
-	VPACKUSWB    X5, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      X2, (BX)
-	JMP          stored10
-
-around9:
-	VMOVNTDQ X2, (BX)
-
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16F8E4M3(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·quantizeAVX2BF16F8E4M3(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS 56(CX), Y3
-	VBROADCASTSS 64(CX), Y4
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y2
-
-loaded6:
+kind8:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y5, Y5
+	JMP       loaded7
 
-reciprocal7:
+loaded7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Y0, Y2, Y2
+	VDIVPS Y1, Y5, Y5
+	JMP    divided11
+
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -29909,29 +14319,29 @@ reciprocal7:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided8:
+divided11:
 	VMINPS       Y2, Y4, Y2
 	VMINPS       Y5, Y4, Y5
 	VMAXPS       Y2, Y3, Y2
 	VMAXPS       Y5, Y3, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
-	VMAXPS       all32_3c800000<>+0(SB), Y6, Y6
-	VMAXPS       all32_3c800000<>+0(SB), Y7, Y7
-	VPADDD       all32_a000000<>+0(SB), Y6, Y6
-	VPADDD       all32_a000000<>+0(SB), Y7, Y7
+	VMAXPS       (R8), Y6, Y6
+	VMAXPS       (R8), Y7, Y7
+	VPADDD       64(R8), Y6, Y6
+	VPADDD       64(R8), Y7, Y7
 	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
 	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
 	VADDPS       Y6, Y8, Y8
 	VADDPS       Y7, Y9, Y9
 	VPSUBD       Y6, Y8, Y8
 	VPSUBD       Y7, Y9, Y9
-	VPSRLD       $0x14, Y6, Y6
-	VPSRLD       $0x14, Y7, Y7
+	VPSRLVD      128(R8), Y6, Y6
+	VPSRLVD      128(R8), Y7, Y7
 	VPADDD       Y6, Y8, Y6
 	VPADDD       Y7, Y9, Y7
-	VPSUBD       all32_468<>+0(SB), Y6, Y6
-	VPSUBD       all32_468<>+0(SB), Y7, Y7
+	VPSUBD       192(R8), Y6, Y6
+	VPSUBD       192(R8), Y7, Y7
 	VANDPS       all32_80000000<>+0(SB), Y2, Y8
 	VANDPS       all32_80000000<>+0(SB), Y5, Y9
 	VPSRLD       $0x18, Y8, Y8
@@ -29940,151 +14350,23 @@ divided8:
 	VORPS        Y9, Y7, Y7
 	VCMPPS       $0x03, Y2, Y2, Y2
 	VCMPPS       $0x03, Y5, Y5, Y5
-	VMOVUPS      all32_7f<>+0(SB), Y8
+	VMOVUPS      256(R8), Y8
 	VBLENDVPS    Y2, Y8, Y6, Y2
 	VBLENDVPS    Y5, Y8, Y7, Y5
 	VPACKSSDW    Y5, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
+	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
 	VEXTRACTI128 $0x01, Y2, X5
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around12
 	VMOVDQU      X2, (BX)
-	JMP          stored10
+	JMP          stored13
 
-around9:
+around12:
 	VMOVNTDQ X2, (BX)
 
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16F8E5M2(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·quantizeAVX2BF16F8E5M2(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS 56(CX), Y3
-	VBROADCASTSS 64(CX), Y4
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near4
-	PREFETCHT1 (DX)(R8*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y2
-
-loaded6:
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y0, Y6, Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y1, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided8:
-	VMINPS       Y2, Y4, Y2
-	VMINPS       Y5, Y4, Y5
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y5, Y3, Y5
-	VANDPS       all32_7f800000<>+0(SB), Y2, Y6
-	VANDPS       all32_7f800000<>+0(SB), Y5, Y7
-	VMAXPS       all32_38800000<>+0(SB), Y6, Y6
-	VMAXPS       all32_38800000<>+0(SB), Y7, Y7
-	VPADDD       all32_a800000<>+0(SB), Y6, Y6
-	VPADDD       all32_a800000<>+0(SB), Y7, Y7
-	VANDPS       all32_7fffffff<>+0(SB), Y2, Y8
-	VANDPS       all32_7fffffff<>+0(SB), Y5, Y9
-	VADDPS       Y6, Y8, Y8
-	VADDPS       Y7, Y9, Y9
-	VPSUBD       Y6, Y8, Y8
-	VPSUBD       Y7, Y9, Y9
-	VPSRLD       $0x15, Y6, Y6
-	VPSRLD       $0x15, Y7, Y7
-	VPADDD       Y6, Y8, Y6
-	VPADDD       Y7, Y9, Y7
-	VPSUBD       all32_218<>+0(SB), Y6, Y6
-	VPSUBD       all32_218<>+0(SB), Y7, Y7
-	VANDPS       all32_80000000<>+0(SB), Y2, Y8
-	VANDPS       all32_80000000<>+0(SB), Y5, Y9
-	VPSRLD       $0x18, Y8, Y8
-	VPSRLD       $0x18, Y9, Y9
-	VORPS        Y8, Y6, Y6
-	VORPS        Y9, Y7, Y7
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VMOVUPS      all32_7e<>+0(SB), Y8
-	VBLENDVPS    Y2, Y8, Y6, Y2
-	VBLENDVPS    Y5, Y8, Y7, Y5
-	VPACKSSDW    Y5, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X5
-	VPACKUSWB    X5, X2, X2
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      X2, (BX)
-	JMP          stored10
-
-around9:
-	VMOVNTDQ X2, (BX)
-
-stored10:
+stored13:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI

@@ -25,120 +25,59 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x02, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	VMOVUPS.Z    (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z4
-
-divided10:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z3, Z4, Z3
-	VCMPPS      $0x1d, Z0, Z3, K2
-	VCMPPS      $0x12, Z1, Z3, K2, K2
-	VMOVUPS.Z   (DX), K1, Z3
-	VDIVPS      Z2, Z3, Z2
-	VMOVAPS.Z   Z2, K2, Z2
-	VMOVUPS     Z2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+64, DX
-	ADDQ        $+64, BX
-	ADDQ        $+64, SI
-	SUBQ        $0x00000010, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*4), DX
-	LEAQ (BX)(R8*4), BX
-	LEAQ (SI)(R8*4), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x02, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 1024(R12), Z3
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-	PREFETCHT1 128(BX)(R12*1)
-	PREFETCHT1 192(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
 
-near15:
+near10:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal11
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided17
+	JMP     divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -152,7 +91,7 @@ reciprocal16:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -182,69 +121,70 @@ divided17:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored19:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
-	SUBQ $0x00000040, R8
-	JNE  block12
+	SUBQ $0x00000040, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
+strand18:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided25:
+divided20:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -259,9 +199,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -272,9 +212,19 @@ divided25:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	LEAQ  (SI)(AX*4), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -308,12 +258,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -323,36 +273,36 @@ block27:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded31:
+loaded27:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -366,7 +316,7 @@ reciprocal32:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -396,57 +346,57 @@ divided33:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -461,9 +411,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -520,120 +470,59 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x03, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 1024(R11), Z3
-	VMOVUPD.Z    (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPD       Z2, Z4, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z4
-
-divided10:
-	VRNDSCALEPD $0x08, Z4, Z4
-	VADDPD      Z3, Z4, Z3
-	VCMPPD      $0x1d, Z0, Z3, K2
-	VCMPPD      $0x12, Z1, Z3, K2, K2
-	VMOVUPD.Z   (DX), K1, Z3
-	VDIVPD      Z2, Z3, Z2
-	VMOVAPD.Z   Z2, K2, Z2
-	VMOVUPD     Z2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000008, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+64, DX
-	ADDQ        $+64, BX
-	ADDQ        $+64, SI
-	SUBQ        $0x00000008, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*8), DX
-	LEAQ (BX)(R8*8), BX
-	LEAQ (SI)(R8*8), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x03, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 1024(R11), Z3
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSD (R12), Z2
+	VBROADCASTSD 1024(R12), Z3
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-	PREFETCHT1 128(BX)(R12*1)
-	PREFETCHT1 192(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
 
-near15:
+near10:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal11
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided17
+	JMP     divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -647,7 +536,7 @@ reciprocal16:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -677,69 +566,70 @@ divided17:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored19:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
-	SUBQ $0x00000020, R8
-	JNE  block12
+	SUBQ $0x00000020, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000008, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 1024(R10), Z3
+strand18:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z4
 
-divided25:
+divided20:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VADDPD      Z3, Z4, Z3
 	VCMPPD      $0x1d, Z0, Z3, K2
@@ -754,9 +644,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000008, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000008, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -767,9 +657,19 @@ divided25:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	LEAQ  (SI)(AX*8), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -803,12 +703,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -818,36 +718,36 @@ block27:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded31:
+loaded27:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal28
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided33
+	JMP     divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -861,7 +761,7 @@ reciprocal32:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -891,57 +791,57 @@ divided33:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored35:
+stored31:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded39:
+loaded35:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal36
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided41
+	JMP       divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD  Z0, Z11, Z11
 	VMULPD  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -956,9 +856,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1007,117 +907,55 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	VCVTPH2PS.Z  (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z2, Z4, Z4
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z4
-
-divided10:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z3, Z4, Z3
-	VCMPPS      $0x1d, Z0, Z3, K2
-	VCMPPS      $0x12, Z1, Z3, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z3
-	VDIVPS      Z2, Z3, Z2
-	VMOVAPS.Z   Z2, K2, Z2
-	VCVTPS2PH   $0x00, Z2, Y2
-	VMOVDQU16   Y2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-	LEAQ (SI)(R8*2), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 1024(R12), Z3
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
 
-near15:
+near10:
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal16
+	JNE       reciprocal11
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided17
+	JMP       divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1131,7 +969,7 @@ reciprocal16:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided17:
+divided12:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -1165,69 +1003,70 @@ divided17:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Y4, (SI)
 	VMOVDQU64   Y5, 32(SI)
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored19:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block12
+	SUBQ $0x00000040, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
+strand18:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided25:
+divided20:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -1243,9 +1082,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1256,9 +1095,19 @@ divided25:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	LEAQ  (SI)(AX*2), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1292,47 +1141,47 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded31:
+loaded27:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal28
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided33
+	JMP       divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1346,7 +1195,7 @@ reciprocal32:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided33:
+divided29:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1380,57 +1229,57 @@ divided33:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Y10, (SI)
 	VMOVDQU64   Y11, 32(SI)
 	VMOVDQU64   Y12, 64(SI)
 	VMOVDQU64   Y13, 96(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored35:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded34
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded39:
+loaded35:
 	VCVTPH2PS.Z (BX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal40
+	JNE         reciprocal36
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided41
+	JMP         divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z0, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided41:
+divided37:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -1446,9 +1295,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1476,11 +1325,11 @@ TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	VMOVDQU64    all32_10000<>+0(SB), Z0
-	VMOVDQU64    all32_7fff<>+0(SB), Z1
-	VMOVDQU64    all32_8000<>+0(SB), Z2
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z4
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64    all32_10000<>+0(SB), Z1
+	VMOVDQU64    all32_7fff<>+0(SB), Z2
+	VMOVDQU64    all32_8000<>+0(SB), Z3
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z4
 	VMOVDQU64    odd16split<>+0(SB), Z5
 	VMOVDQU64    odd16<>+0(SB), Z6
 	MOVQ         88(CX), R9
@@ -1494,127 +1343,57 @@ step2:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
 	JEQ     aligned4
-	MOVQ    SI, R8
-	NEGQ    R8
-	ANDQ    $0x3f, R8
-	SHRQ    $0x01, R8
-	CMPQ    R8, AX
-	CMOVQGT AX, R8
-	SUBQ    R8, AX
-
-some5:
-	TESTQ      R8, R8
-	JLE        done6
-	MOVQ       $-1, R10
-	BZHIQ      R8, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near7
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near7:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand8:
-	VBROADCASTSS (R11), Z8
-	VBROADCASTSS 1024(R11), Z9
-	VPMOVZXWD.Z  (BX), K1, Z10
-	VPSLLD       $0x10, Z10, Z10
-	CMPB         75(CX), $0x00
-	JNE          reciprocal9
-	VDIVPS       Z8, Z10, Z10
-	JMP          divided10
-
-reciprocal9:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z8, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided10:
-	VRNDSCALEPS $0x08, Z10, Z10
-	VADDPS      Z9, Z10, Z9
-	VCMPPS      $0x1d, Z6, Z9, K2
-	VCMPPS      $0x12, Z7, Z9, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VDIVPS      Z8, Z9, Z8
-	VMOVAPS.Z   Z8, K2, Z8
-	VPTESTMD    Z0, Z8, K2
-	VPADDD      Z1, Z8, Z9
-	VPADDD      Z2, Z8, K2, Z9
-	VCMPPS      $0x03, Z8, Z8, K2
-	VMOVDQU32   Z3, K2, Z9
-	VPSRLD      $0x10, Z9, Z8
-	VPMOVDW     Z8, Y8
-	VMOVDQU16   Y8, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand8
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, R8
-	JMP         some5
-
-done6:
-	LEAQ (DX)(R8*2), DX
-	LEAQ (BX)(R8*2), BX
-	LEAQ (SI)(R8*2), SI
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some5
 
 aligned4:
-turn11:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns13
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	JLT  turns8
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
 
-strand14:
-	VBROADCASTSS (R11), Z8
-	VBROADCASTSS 1024(R11), Z9
-	MOVQ         104(CX), R8
+strand9:
+	VBROADCASTSS (R12), Z8
+	VBROADCASTSS 1024(R12), Z9
+	MOVQ         104(CX), R10
 
-block12:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near15
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
+block7:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near10
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
 
-near15:
+near10:
 	VMOVDQU32 (BX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z4, Z11, Z11
+	VPANDD    Z0, Z11, Z11
 	VMOVDQU32 64(BX), Z13
 	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z4, Z13, Z13
+	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal16
+	JNE       reciprocal11
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided17
+	JMP       divided12
 
-reciprocal16:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1628,7 +1407,7 @@ reciprocal16:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided17:
+divided12:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1647,10 +1426,10 @@ divided17:
 	VCMPPS      $0x12, Z7, Z13, K4, K4
 	VMOVDQU32   (DX), Z11
 	VPSLLD      $0x10, Z11, Z10
-	VPANDD      Z4, Z11, Z11
+	VPANDD      Z0, Z11, Z11
 	VMOVDQU32   64(DX), Z13
 	VPSLLD      $0x10, Z13, Z12
-	VPANDD      Z4, Z13, Z13
+	VPANDD      Z0, Z13, Z13
 	VDIVPS      Z8, Z10, Z10
 	VDIVPS      Z8, Z11, Z11
 	VDIVPS      Z8, Z12, Z12
@@ -1659,91 +1438,92 @@ divided17:
 	VMOVAPS.Z   Z11, K2, Z11
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
-	VPTESTMD    Z0, Z10, K1
-	VPADDD      Z1, Z10, Z14
-	VPADDD      Z2, Z10, K1, Z14
-	VPTESTMD    Z0, Z11, K1
-	VPADDD      Z1, Z11, Z15
-	VPADDD      Z2, Z11, K1, Z15
-	VPTESTMD    Z0, Z12, K1
-	VPADDD      Z1, Z12, Z16
-	VPADDD      Z2, Z12, K1, Z16
-	VPTESTMD    Z0, Z13, K1
-	VPADDD      Z1, Z13, Z17
-	VPADDD      Z2, Z13, K1, Z17
+	VPTESTMD    Z1, Z10, K1
+	VPADDD      Z2, Z10, Z14
+	VPADDD      Z3, Z10, K1, Z14
+	VPTESTMD    Z1, Z11, K1
+	VPADDD      Z2, Z11, Z15
+	VPADDD      Z3, Z11, K1, Z15
+	VPTESTMD    Z1, Z12, K1
+	VPADDD      Z2, Z12, Z16
+	VPADDD      Z3, Z12, K1, Z16
+	VPTESTMD    Z1, Z13, K1
+	VPADDD      Z2, Z13, Z17
+	VPADDD      Z3, Z13, K1, Z17
 	VCMPPS      $0x03, Z10, Z10, K1
 	VCMPPS      $0x03, Z11, Z11, K2
 	VCMPPS      $0x03, Z12, Z12, K3
 	VCMPPS      $0x03, Z13, Z13, K4
-	VMOVDQU32   Z3, K1, Z14
-	VMOVDQU32   Z3, K2, Z15
-	VMOVDQU32   Z3, K3, Z16
-	VMOVDQU32   Z3, K4, Z17
+	VMOVDQU32   Z4, K1, Z14
+	VMOVDQU32   Z4, K2, Z15
+	VMOVDQU32   Z4, K3, Z16
+	VMOVDQU32   Z4, K4, Z17
 	VMOVDQA64   Z14, Z10
 	VPERMT2W    Z15, Z5, Z10
 	VMOVDQA64   Z16, Z11
 	VPERMT2W    Z17, Z5, Z11
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around13
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
-	JMP         stored19
+	JMP         stored14
 
-around18:
+around13:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored19:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block12
+	SUBQ $0x00000040, R10
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand14
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn6
 
-turns13:
-some20:
+turns8:
+some5:
+some15:
 	TESTQ      AX, AX
-	JLE        done21
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near22
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	JLE        done16
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near17
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
 
-near22:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+near17:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
-strand23:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
+strand18:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 1024(R11), Z9
 	VPMOVZXWD.Z  (BX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal19
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided25
+	JMP          divided20
 
-reciprocal24:
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided25:
+divided20:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z9, Z10, Z9
 	VCMPPS      $0x1d, Z6, Z9, K2
@@ -1752,11 +1532,11 @@ divided25:
 	VPSLLD      $0x10, Z9, Z9
 	VDIVPS      Z8, Z9, Z8
 	VMOVAPS.Z   Z8, K2, Z8
-	VPTESTMD    Z0, Z8, K2
-	VPADDD      Z1, Z8, Z9
-	VPADDD      Z2, Z8, K2, Z9
+	VPTESTMD    Z1, Z8, K2
+	VPADDD      Z2, Z8, Z9
+	VPADDD      Z3, Z8, K2, Z9
 	VCMPPS      $0x03, Z8, Z8, K2
-	VMOVDQU32   Z3, K2, Z9
+	VMOVDQU32   Z4, K2, Z9
 	VPSRLD      $0x10, Z9, Z8
 	VPMOVDW     Z8, Y8
 	VMOVDQU16   Y8, K1, (SI)
@@ -1766,9 +1546,9 @@ divided25:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R10
-	DECQ        R8
-	JNE         strand23
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand18
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1779,9 +1559,19 @@ divided25:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some15
 
-done21:
+done16:
+	TESTQ R8, R8
+	JL    whole21
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	LEAQ  (SI)(AX*2), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1799,7 +1589,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS (DI), Z8
@@ -1815,34 +1605,34 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block27:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks24
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near29
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near29:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Z4
+	JEQ     loaded26
+	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded30:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded27
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded31:
+loaded27:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -1852,16 +1642,16 @@ loaded31:
 	VPMOVZXWD 96(BX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
-	VDIVPS    Z4, Z15, Z15
+	JNE       reciprocal28
+	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided33
+	JMP       divided29
 
-reciprocal32:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z4, Z19, Z19
+	VDIVPS  Z0, Z19, Z19
 	VMULPS  Z19, Z15, Z15
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z5, Z19, Z19
@@ -1873,7 +1663,7 @@ reciprocal32:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided33:
+divided29:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -1898,7 +1688,7 @@ divided33:
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   96(DX), Z18
 	VPSLLD      $0x10, Z18, Z18
-	VDIVPS      Z4, Z15, Z15
+	VDIVPS      Z0, Z15, Z15
 	VDIVPS      Z5, Z16, Z16
 	VDIVPS      Z7, Z17, Z17
 	VDIVPS      Z8, Z18, Z18
@@ -1906,92 +1696,92 @@ divided33:
 	VMOVAPS.Z   Z16, K2, Z16
 	VMOVAPS.Z   Z17, K3, Z17
 	VMOVAPS.Z   Z18, K4, Z18
-	VPTESTMD    Z0, Z15, K1
-	VPADDD      Z1, Z15, Z19
-	VPADDD      Z2, Z15, K1, Z19
-	VPTESTMD    Z0, Z16, K1
-	VPADDD      Z1, Z16, Z20
-	VPADDD      Z2, Z16, K1, Z20
-	VPTESTMD    Z0, Z17, K1
-	VPADDD      Z1, Z17, Z21
-	VPADDD      Z2, Z17, K1, Z21
-	VPTESTMD    Z0, Z18, K1
-	VPADDD      Z1, Z18, Z22
-	VPADDD      Z2, Z18, K1, Z22
+	VPTESTMD    Z1, Z15, K1
+	VPADDD      Z2, Z15, Z19
+	VPADDD      Z3, Z15, K1, Z19
+	VPTESTMD    Z1, Z16, K1
+	VPADDD      Z2, Z16, Z20
+	VPADDD      Z3, Z16, K1, Z20
+	VPTESTMD    Z1, Z17, K1
+	VPADDD      Z2, Z17, Z21
+	VPADDD      Z3, Z17, K1, Z21
+	VPTESTMD    Z1, Z18, K1
+	VPADDD      Z2, Z18, Z22
+	VPADDD      Z3, Z18, K1, Z22
 	VCMPPS      $0x03, Z15, Z15, K1
 	VCMPPS      $0x03, Z16, Z16, K2
 	VCMPPS      $0x03, Z17, Z17, K3
 	VCMPPS      $0x03, Z18, Z18, K4
-	VMOVDQU32   Z3, K1, Z19
-	VMOVDQU32   Z3, K2, Z20
-	VMOVDQU32   Z3, K3, Z21
-	VMOVDQU32   Z3, K4, Z22
+	VMOVDQU32   Z4, K1, Z19
+	VMOVDQU32   Z4, K2, Z20
+	VMOVDQU32   Z4, K3, Z21
+	VMOVDQU32   Z4, K4, Z22
 	VMOVDQA64   Z19, Z15
 	VPERMT2W    Z20, Z6, Z15
 	VMOVDQA64   Z21, Z16
 	VPERMT2W    Z22, Z6, Z16
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around30
 	VMOVDQU64   Z15, (SI)
 	VMOVDQU64   Z16, 64(SI)
-	JMP         stored35
+	JMP         stored31
 
-around34:
+around30:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored35:
+stored31:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block23
 
-blocks28:
-some36:
+blocks24:
+some32:
 	TESTQ     AX, AX
-	JLE       done37
+	JLE       done33
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded38
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded34
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded38:
+loaded34:
 	CMPB      73(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded35
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded39:
+loaded35:
 	VPMOVZXWD.Z (BX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal40
-	VDIVPS      Z4, Z15, Z15
-	JMP         divided41
+	JNE         reciprocal36
+	VDIVPS      Z0, Z15, Z15
+	JMP         divided37
 
-reciprocal40:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
+	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided41:
+divided37:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VADDPS      Z9, Z15, Z15
 	VCMPPS      $0x1d, Z13, Z15, K2
 	VCMPPS      $0x12, Z14, Z15, K2, K2
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
-	VDIVPS      Z4, Z15, Z15
+	VDIVPS      Z0, Z15, Z15
 	VMOVAPS.Z   Z15, K2, Z15
-	VPTESTMD    Z0, Z15, K2
-	VPADDD      Z1, Z15, Z16
-	VPADDD      Z2, Z15, K2, Z16
+	VPTESTMD    Z1, Z15, K2
+	VPADDD      Z2, Z15, Z16
+	VPADDD      Z3, Z15, K2, Z16
 	VCMPPS      $0x03, Z15, Z15, K2
-	VMOVDQU32   Z3, K2, Z16
+	VMOVDQU32   Z4, K2, Z16
 	VPSRLD      $0x10, Z16, Z15
 	VPMOVDW     Z15, Y15
 	VMOVDQU16   Y15, K1, (SI)
@@ -2001,9 +1791,9 @@ divided41:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some36
+	JMP         some32
 
-done37:
+done33:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2020,6 +1810,24 @@ done37:
 last:
 	VZEROUPPER
 	RET
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -2092,24 +1900,6 @@ DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA odd16split<>+0(SB)/2, $0x0001
 DATA odd16split<>+2(SB)/2, $0x0021
@@ -2189,6 +1979,7 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2378,6 +2169,7 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -2567,6 +2359,7 @@ TEXT ·quantizeBackwardAVX512F16F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2757,6 +2550,7 @@ TEXT ·quantizeBackwardAVX512BF16BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VMOVDQU64    all32_10000<>+0(SB), Z0
 	VMOVDQU64    all32_7fff<>+0(SB), Z1
 	VMOVDQU64    all32_8000<>+0(SB), Z2
@@ -2996,21 +2790,21 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -3020,16 +2814,19 @@ block5:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near8:
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
+near10:
+	XORQ R12, R12
+
+group11:
+	VMOVUPS (BX)(R12*4), Y4
+	VMOVUPS 32(BX)(R12*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal12
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3037,7 +2834,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -3048,198 +2845,69 @@ divided10:
 	VCMPPS   $0x12, Y1, Y5, Y5
 	VANDPS   Y4, Y6, Y4
 	VANDPS   Y5, Y7, Y5
-	VMOVUPS  (DX), Y6
-	VMOVUPS  32(DX), Y7
+	VMOVUPS  (DX)(R12*4), Y6
+	VMOVUPS  32(DX)(R12*4), Y7
 	VDIVPS   Y2, Y6, Y6
 	VDIVPS   Y2, Y7, Y7
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
-	VMOVDQU  Y4, (SI)
-	VMOVDQU  Y5, 32(SI)
-	JMP      stored12
+	JNE      around14
+	VMOVDQU  Y4, (SI)(R12*4)
+	VMOVDQU  Y5, 32(SI)(R12*4)
+	JMP      stored15
 
-around11:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around14:
+	VMOVNTDQ Y4, (SI)(R12*4)
+	VMOVNTDQ Y5, 32(SI)(R12*4)
 
-stored12:
-	VMOVUPS 64(BX), Y4
-	VMOVUPS 96(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal13
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  64(DX), Y6
-	VMOVUPS  96(DX), Y7
-	VDIVPS   Y2, Y6, Y6
-	VDIVPS   Y2, Y7, Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around15
-	VMOVDQU  Y4, 64(SI)
-	VMOVDQU  Y5, 96(SI)
-	JMP      stored16
-
-around15:
-	VMOVNTDQ Y4, 64(SI)
-	VMOVNTDQ Y5, 96(SI)
-
-stored16:
-	VMOVUPS 128(BX), Y4
-	VMOVUPS 160(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  128(DX), Y6
-	VMOVUPS  160(DX), Y7
-	VDIVPS   Y2, Y6, Y6
-	VDIVPS   Y2, Y7, Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around19
-	VMOVDQU  Y4, 128(SI)
-	VMOVDQU  Y5, 160(SI)
-	JMP      stored20
-
-around19:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-
-stored20:
-	VMOVUPS 192(BX), Y4
-	VMOVUPS 224(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  192(DX), Y6
-	VMOVUPS  224(DX), Y7
-	VDIVPS   Y2, Y6, Y6
-	VDIVPS   Y2, Y7, Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around23
-	VMOVDQU  Y4, 192(SI)
-	VMOVDQU  Y5, 224(SI)
-	JMP      stored24
-
-around23:
-	VMOVNTDQ Y4, 192(SI)
-	VMOVNTDQ Y5, 224(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group11
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand19:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3247,7 +2915,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided21:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -3265,16 +2933,16 @@ divided30:
 	VANDPS   Y5, Y4, Y4
 	VANDPS   Y2, Y3, Y2
 	CMPB     76(CX), $0x00
-	JNE      around31
+	JNE      around22
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y2, 32(SI)
-	JMP      stored32
+	JMP      stored23
 
-around31:
+around22:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3283,7 +2951,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3294,9 +2962,9 @@ stored32:
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3326,37 +2994,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block25:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded28
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded29
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded29:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal30
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided31
 
-reciprocal39:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3364,7 +3032,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided31:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -3382,25 +3050,25 @@ divided40:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around41
+	JNE      around32
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored42
+	JMP      stored33
 
-around41:
+around32:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored42:
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
+blocks26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3440,34 +3108,34 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 
-near8:
+near10:
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal11
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -3475,7 +3143,7 @@ reciprocal9:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided10:
+divided12:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -3493,34 +3161,34 @@ divided10:
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around13
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y5, 32(SI)
-	JMP      stored12
+	JMP      stored14
 
-around11:
+around13:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored12:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000008, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
+turns8:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3550,37 +3218,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block14:
+block16:
 	CMPQ       AX, $0x00000008
-	JLT        blocks15
+	JLT        blocks17
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near16
+	JEQ        near18
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near16:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded19
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded17:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded20
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded18:
+loaded20:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal21
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided22
 
-reciprocal19:
+reciprocal21:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -3588,7 +3256,7 @@ reciprocal19:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided20:
+divided22:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -3606,25 +3274,25 @@ divided20:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around21
+	JNE      around23
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored22
+	JMP      stored24
 
-around21:
+around23:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored22:
+stored24:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block14
+	JMP  block16
 
-blocks15:
+blocks17:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3664,36 +3332,39 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
-	VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5
+near10:
+	XORQ R12, R12
+
+group11:
+	VCVTPH2PS (BX)(R12*2), Y4
+	VCVTPH2PS 16(BX)(R12*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3701,7 +3372,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3712,8 +3383,8 @@ divided10:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	VCVTPH2PS (DX)(R12*2), Y6
+	VCVTPH2PS 16(DX)(R12*2), Y7
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
@@ -3721,197 +3392,62 @@ divided10:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   X4, (SI)(R12*2)
+	VMOVDQU   X5, 16(SI)(R12*2)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around14:
+	VMOVNTDQ X4, (SI)(R12*2)
+	VMOVNTDQ X5, 16(SI)(R12*2)
 
-stored12:
-	VCVTPH2PS 32(BX), Y4
-	VCVTPH2PS 48(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 32(DX), Y6
-	VCVTPH2PS 48(DX), Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X4, 32(SI)
-	VMOVDQU   X5, 48(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ X4, 32(SI)
-	VMOVNTDQ X5, 48(SI)
-
-stored16:
-	VCVTPH2PS 64(BX), Y4
-	VCVTPH2PS 80(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 64(DX), Y6
-	VCVTPH2PS 80(DX), Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   X4, 64(SI)
-	VMOVDQU   X5, 80(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ X4, 64(SI)
-	VMOVNTDQ X5, 80(SI)
-
-stored20:
-	VCVTPH2PS 96(BX), Y4
-	VCVTPH2PS 112(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 96(DX), Y6
-	VCVTPH2PS 112(DX), Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   X4, 96(SI)
-	VMOVDQU   X5, 112(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ X4, 96(SI)
-	VMOVNTDQ X5, 112(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand19:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3919,7 +3455,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided21:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3939,16 +3475,16 @@ divided30:
 	VCVTPS2PH $0x00, Y4, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around22
 	VMOVDQU   X3, (SI)
 	VMOVDQU   X2, 16(SI)
-	JMP       stored32
+	JMP       stored23
 
-around31:
+around22:
 	VMOVNTDQ X3, (SI)
 	VMOVNTDQ X2, 16(SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3957,7 +3493,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3968,9 +3504,9 @@ stored32:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4000,37 +3536,37 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block25:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded28
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded29
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded29:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal30
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided31
 
-reciprocal39:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4038,7 +3574,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided31:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4058,25 +3594,25 @@ divided40:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around32
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored42
+	JMP       stored33
 
-around41:
+around32:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored42:
+stored33:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
+blocks26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4116,38 +3652,41 @@ step2:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn4:
+turn6:
 	CMPQ AX, 104(CX)
-	JLT  turns6
+	JLT  turns8
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand7:
+strand9:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block5:
+block7:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near10
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
-	VPMOVZXWD (BX), Y4
+near10:
+	XORQ R12, R12
+
+group11:
+	VPMOVZXWD (BX)(R12*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(BX)(R12*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal12
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided10
+	JMP       divided13
 
-reciprocal9:
+reciprocal12:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4155,7 +3694,7 @@ reciprocal9:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided10:
+divided13:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -4166,9 +3705,9 @@ divided10:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD (DX), Y6
+	VPMOVZXWD (DX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
@@ -4191,232 +3730,49 @@ divided10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y4, (SI)
-	JMP       stored12
+	JNE       around14
+	VMOVDQU   Y4, (SI)(R12*2)
+	JMP       stored15
 
-around11:
-	VMOVNTDQ Y4, (SI)
+around14:
+	VMOVNTDQ Y4, (SI)(R12*2)
 
-stored12:
-	VPMOVZXWD 32(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal13
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided14
-
-reciprocal13:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided14:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 32(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y4, 32(SI)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y4, 32(SI)
-
-stored16:
-	VPMOVZXWD 64(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided18:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 64(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 80(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y4, 64(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y4, 64(SI)
-
-stored20:
-	VPMOVZXWD 96(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 96(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 112(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y4, 96(SI)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y4, 96(SI)
-
-stored24:
+stored15:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group11
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block7
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand9
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn6
 
-turns6:
-some25:
+turns8:
+some16:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done17
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near18
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near27:
+near18:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand28:
+strand19:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VPMOVZXWD    (BX), Y4
@@ -4424,12 +3780,12 @@ strand28:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal29
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+	JMP          divided21
 
-reciprocal29:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4437,7 +3793,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided21:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -4473,14 +3829,14 @@ divided30:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around22
 	VMOVDQU   Y2, (SI)
-	JMP       stored32
+	JMP       stored23
 
-around31:
+around22:
 	VMOVNTDQ Y2, (SI)
 
-stored32:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4489,7 +3845,7 @@ stored32:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand28
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4500,9 +3856,9 @@ stored32:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some16
 
-done26:
+done17:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4532,39 +3888,39 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block25:
 	CMPQ       AX, $0x00000010
-	JLT        blocks35
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near36:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded28
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded29
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded29:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal30
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided40
+	JMP       divided31
 
-reciprocal39:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4572,7 +3928,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided31:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4608,23 +3964,23 @@ divided40:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around32
 	VMOVDQU   Y6, (SI)
-	JMP       stored42
+	JMP       stored33
 
-around41:
+around32:
 	VMOVNTDQ Y6, (SI)
 
-stored42:
+stored33:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block34
+	JMP  block25
 
-blocks35:
+blocks26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4670,6 +4026,7 @@ TEXT ·quantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4780,6 +4137,7 @@ TEXT ·quantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -4890,6 +4248,7 @@ TEXT ·quantizeBackwardAVX2F16F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -5002,6 +4361,7 @@ TEXT ·quantizeBackwardAVX2BF16BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	MOVQ         280(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2

@@ -512,7 +512,9 @@ runs:
 	VSUBPS       Y6, Y1, Y8
 	VMULPS       Y5, Y8, Y8
 	VCVTPS2DQ    Y6, Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPSLLD       $0x18, Y5, Y5
+	VPSRLD       $0x08, Y5, Y6
+	VPOR         Y6, Y5, Y5
 	VPSRLD       $0x10, Y5, Y6
 	VPOR         Y6, Y5, Y5
 	VMOVUPS      Y7, 2048(CX)

@@ -192,8 +192,8 @@ var gatherCells = []gatherCell{
 		bend:    [2]cellKernel{gatherBend2AVX512F32, gatherBend3AVX512F32},
 		weights: [2]cellKernel{gatherWeights2AVX512F32, gatherWeights3AVX512F32},
 		cubic: [2]cubicCell{
-			{gridCubicLocate2AVX512F32, gridCubicCombine2AVX512F32, gridCubicPlace2AVX512F32, gridCubicPixels2AVX512F32},
-			{gridCubicLocate3AVX512F32, gridCubicCombine3AVX512F32, gridCubicPlace3AVX512F32, gridCubicPixels3AVX512F32},
+			{gridCubicLocate2AVX512F32, gridCubicCombine2AVX512F32, gridCubicPixels2AVX512F32},
+			{gridCubicLocate3AVX512F32, gridCubicCombine3AVX512F32, gridCubicPixels3AVX512F32},
 		},
 		band: gatherBandAVX512,
 		add:  [5]tapAdd{gridTapAdd1F32, gridTapAdd4F32, gridTapAdd8F32, gridTapAdd12F32, gridTapAdd16AVX512F32},
@@ -209,8 +209,8 @@ var gatherCells = []gatherCell{
 		bend:    [2]cellKernel{gatherBend2AVX512F64, gatherBend3AVX512F64},
 		weights: [2]cellKernel{gatherWeights2AVX512F64, gatherWeights3AVX512F64},
 		cubic: [2]cubicCell{
-			{gridCubicLocate2AVX512F64, gridCubicCombine2AVX512F64, gridCubicPlace2AVX512F64, gridCubicPixels2AVX512F64},
-			{gridCubicLocate3AVX512F64, gridCubicCombine3AVX512F64, gridCubicPlace3AVX512F64, gridCubicPixels3AVX512F64},
+			{gridCubicLocate2AVX512F64, gridCubicCombine2AVX512F64, gridCubicPixels2AVX512F64},
+			{gridCubicLocate3AVX512F64, gridCubicCombine3AVX512F64, gridCubicPixels3AVX512F64},
 		},
 		band: gatherBandAVX512,
 		add:  [5]tapAdd{gridTapAdd1F64, gridTapAdd4F64, gridTapAdd8F64, gridTapAdd12F64, gridTapAdd16AVX512F64},
@@ -226,8 +226,8 @@ var gatherCells = []gatherCell{
 		bend:    [2]cellKernel{gatherBend2AVX2F32, gatherBend3AVX2F32},
 		weights: [2]cellKernel{gatherWeights2AVX2F32, gatherWeights3AVX2F32},
 		cubic: [2]cubicCell{
-			{gridCubicLocate2AVX2F32, gridCubicCombine2AVX2F32, gridCubicPlace2AVX2F32, gridCubicPixels2AVX2F32},
-			{gridCubicLocate3AVX2F32, gridCubicCombine3AVX2F32, gridCubicPlace3AVX2F32, gridCubicPixels3AVX2F32},
+			{gridCubicLocate2AVX2F32, gridCubicCombine2AVX2F32, gridCubicPixels2AVX2F32},
+			{gridCubicLocate3AVX2F32, gridCubicCombine3AVX2F32, gridCubicPixels3AVX2F32},
 		},
 		band: gatherBandAVX2,
 		add:  [5]tapAdd{gridTapAdd1F32, gridTapAdd4F32, gridTapAdd8F32, gridTapAdd12F32, gridTapAdd16AVX2F32},
@@ -243,8 +243,8 @@ var gatherCells = []gatherCell{
 		bend:    [2]cellKernel{gatherBend2AVX2F64, gatherBend3AVX2F64},
 		weights: [2]cellKernel{gatherWeights2AVX2F64, gatherWeights3AVX2F64},
 		cubic: [2]cubicCell{
-			{gridCubicLocate2AVX2F64, gridCubicCombine2AVX2F64, gridCubicPlace2AVX2F64, gridCubicPixels2AVX2F64},
-			{gridCubicLocate3AVX2F64, gridCubicCombine3AVX2F64, gridCubicPlace3AVX2F64, gridCubicPixels3AVX2F64},
+			{gridCubicLocate2AVX2F64, gridCubicCombine2AVX2F64, gridCubicPixels2AVX2F64},
+			{gridCubicLocate3AVX2F64, gridCubicCombine3AVX2F64, gridCubicPixels3AVX2F64},
 		},
 		band: gatherBandAVX2,
 		add:  [5]tapAdd{gridTapAdd1F64, gridTapAdd4F64, gridTapAdd8F64, gridTapAdd12F64, gridTapAdd16AVX2F64},

@@ -70,3 +70,14 @@ func TestChosenFromOneRow(t *testing.T) {
 		}
 	}
 }
+
+// Short bags compare ranks: every row does so of every type, in tiles of every width.
+func TestRanksAreCompared(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	r := rand.New(rand.NewPCG(9, 5))
+	for _, dtype := range []string{"f32", "f64", "bf16", "f16"} {
+		for _, columns := range []int{1, 23, 64, 300} {
+			sameOnRows(t, r, fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[40,%[2]d] indices=i64[40,3] chosen=i64 grad_weight=%[1]s[50,%[2]d] mode=max", dtype, columns))
+		}
+	}
+}

@@ -86,6 +86,9 @@ func TestRowsOfSecondGradients(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	r := rand.New(rand.NewPCG(5, 1))
 	draw := func(words ...string) string { return words[r.IntN(len(words))] }
+	for _, dtype := range []string{"f32", "f64", "bf16", "f16"} {
+		sameOnRows(t, r, fmt.Sprintf("grid_sample_double_backward grad_output=%[1]s[2,3,3,33] input=%[1]s[2,3,7,8] grid=%[1]s[2,3,33,2]", dtype))
+	}
 	draws := 200
 	if testing.Short() { // where every pointer is checked
 		draws = 60

@@ -31,7 +31,7 @@ func (k *kernel) splits() bool {
 			return false
 		}
 	}
-	return k.isa.masks && k.op.sums == 0 && (k.out == bf16 || k.out.narrow != nil && k.quick != nil)
+	return k.isa.masks && k.op.sums == 0 && (k.out == bf16 || k.out == code8 && k.quick != nil)
 }
 
 func (k *kernel) loadSplit(input int) value {

@@ -33,6 +33,7 @@ type op struct {
 	chooses bool
 	group   int // vectors side by side on AVX-512, where fewer than usual
 	types   []variant
+	onAVX2  []variant // types there, where they differ
 	body    func(k *kernel)
 	quick   func(k *kernel) // body without divisions, see quick, or nil
 	held    *heldOp         // instead of body while accumulators are in registers, or nil
@@ -109,6 +110,8 @@ var frameFields = []field{
 	{"outRow", "int", "", 248},
 	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen", 256},
 	{"rows", "int", "how many rows of elements have the parameters of these, a Step apart; 0: there is one", 264},
+	{"kind", "uint8", "which type codes have, of those that the kernel reads", 272},
+	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size", 280},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -158,7 +161,8 @@ func (o *op) strandBlock(isa *isa, v variant) int {
 // variants returns what an instruction set has kernels for: AVX2 packs no
 // codes out of f64.
 func (o *op) variants(isa *isa) []variant {
-	return slices.DeleteFunc(slices.Clone(o.types), func(v variant) bool {
+	types := either(isa == avx2 && o.onAVX2 != nil, o.onAVX2, o.types)
+	return slices.DeleteFunc(slices.Clone(types), func(v variant) bool {
 		return !isa.masks && (o.chooses || v.compute == f64 && v.out != nil && v.out != f64)
 	})
 }

@@ -83,7 +83,7 @@ func (k *kernel) extremes(n reg.GPVirtual, block int) (lo, hi reg.VecVirtual) {
 		k.emit("VPXORD", low[i], low[i], low[i])
 		k.emit("VPXORD", high[i], high[i], high[i])
 	}
-	take := func() {
+	take := func(k *kernel) {
 		for i, x := range k.load(0) {
 			k.emit("VPMAXUD", x, low[i], low[i])
 			k.emit("VPMAXSD", x, high[i], high[i])
@@ -95,16 +95,13 @@ func (k *kernel) extremes(n reg.GPVirtual, block int) (lo, hi reg.VecVirtual) {
 	c.Label(loop)
 	c.CMPQ(left, operand.U32(block))
 	c.JLT(operand.LabelRef(done))
-	for k.at = 0; k.at < block; k.at += k.group * k.lanes {
-		take()
-	}
-	k.at = 0
+	k.eachGroup(block, take)
 	forward(block)
 	c.SUBQ(operand.U32(block), left)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
 	k.some(left, block, func(elements int) {
-		take()
+		take(k)
 		forward(elements)
 	})
 	c.MOVQ(k.field("in0Row"), k.ptr["in0"])

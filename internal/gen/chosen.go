@@ -17,7 +17,7 @@ func (s *rowSum) chosenFunction() {
 	s.tile, s.advance = s.chosenTile, s.advanceSum
 	s.lists()
 	s.sourcesBeside()
-	s.results([]int{16, 8, 4, 2, 1}, s.notTooMany)
+	s.results([]int{8, 4, 2, 1}, s.notTooMany)
 }
 
 // chosenTile emits the sum of a group of vectors.

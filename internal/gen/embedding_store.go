@@ -10,24 +10,20 @@ import (
 // finish rounds sums and stores them, unless the mode asks for more. Results of
 // no rows come by a label of their own.
 func (s *rowSum) finish(sum value, empty string) {
-	summed, stored, special := s.newLabel("summed"), s.newLabel("stored"), s.newLabel("special")
+	summed, final, stored, special := s.newLabel("summed"), s.newLabel("final"), s.newLabel("stored"), s.newLabel("special")
 	s.c.Label(summed)
 	s.c.CMPQ(s.param("mode"), operand.U32(0))
 	s.c.JNE(operand.LabelRef(special))
-	s.round(sum, func(packed []reg.Register, to memory) {
-		for _, r := range packed {
-			s.emit(s.ps("VMOVU"), r, to)
-			to = to.plus(int(r.Size()))
-		}
-	})
+	s.c.Label(final)
+	s.round(sum)
 	s.c.Label(stored)
 	split, group := s.split, s.group
 	s.aside = append(s.aside, func() {
 		now := s.group
 		s.split, s.group = split, group
 		s.c.Label(special)
-		s.finishSpecial(sum)
-		s.c.JMP(operand.LabelRef(stored))
+		s.finishSpecial(sum, stored)
+		s.c.JMP(operand.LabelRef(final))
 		s.split, s.group = false, now
 		s.c.Label(empty)
 		s.storeEmpty(sum[0], group, summed)
@@ -52,16 +48,19 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed string) {
 	if bytes > 0 {
 		zeros = append(zeros, zero.AsY())
 	}
-	s.storeEither(zeros, s.place(0), func(around string) {
-		s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
-		s.c.JNE(operand.LabelRef(around))
-	})
+	s.storeEither(zeros, s.place(0), s.ifStream)
 }
 
-// finishSpecial stores sums as they are (wide), or divided, added to what is
-// there and rounded.
-func (s *rowSum) finishSpecial(sum value) {
-	narrow, stored := s.newLabel("narrow"), s.newLabel("stored")
+// ifStream jumps where stores go around the caches.
+func (s *rowSum) ifStream(around string) {
+	s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
+	s.c.JNE(operand.LabelRef(around))
+}
+
+// finishSpecial stores sums as they are (wide), or divides them and adds what is
+// there.
+func (s *rowSum) finishSpecial(sum value, stored string) {
+	narrow := s.newLabel("narrow")
 	s.c.TESTQ(operand.U32(sumWide), s.param("mode"))
 	s.c.JEQ(operand.LabelRef(narrow))
 	for v := range sum {
@@ -77,13 +76,6 @@ func (s *rowSum) finishSpecial(sum value) {
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
 	s.when(sumAccumulate, func() { s.addThere(sum) })
-	s.round(sum, func(packed []reg.Register, to memory) {
-		s.storeEither(packed, to, func(around string) {
-			s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
-			s.c.JNE(operand.LabelRef(around))
-		})
-	})
-	s.c.Label(stored)
 }
 
 // place is where a vector of a tile is stored, rounded.
@@ -142,7 +134,7 @@ func (s *rowSum) divide(sum value) {
 
 // round rounds sums to the storage type and stores them, vectors that are whole
 // as store does: two at a time, since rounding takes registers.
-func (s *rowSum) round(sum value, store func(packed []reg.Register, to memory)) {
+func (s *rowSum) round(sum value) {
 	whole := s.group
 	s.group = min(2, whole)
 	for v := 0; v < whole; v += s.group {
@@ -150,7 +142,7 @@ func (s *rowSum) round(sum value, store func(packed []reg.Register, to memory)) 
 		if s.tail != nil {
 			s.out.masked(s.kernel, packed, s.place(v))
 		} else {
-			store(packed, s.place(v))
+			s.storeEither(packed, s.place(v), s.ifStream)
 		}
 	}
 	s.group = whole

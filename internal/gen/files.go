@@ -27,31 +27,13 @@ func (o *op) declarations() ([]byte, error) {
 	fmt.Fprintf(&b, "var %s = kernels{\n", o.tableName())
 	for _, isa := range isas {
 		for _, v := range o.variants(isa) {
-			var in [2]string
-			for i := range in {
-				in[i] = "tensor.None"
-				if i < len(v.in) && v.in[i] != nil {
-					in[i] = "tensor." + v.in[i].name
-				}
-			}
-			out := "tensor.None"
-			if v.out != nil {
-				out = "tensor." + v.out.name
-			}
 			strandBlock := 0
 			if o.hasStrands(v) {
 				strandBlock = o.strandBlock(isa, v)
 			}
-			codes := []*storage{v.code}
-			if v.code == anyFloat8 {
-				codes = float8Codes
-			}
-			for _, c := range codes {
-				code := "tensor.None"
-				if c != nil {
-					code = "tensor." + c.name
-				}
-				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
+			for _, c := range v.concrete() {
+				t := c.types
+				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], c.kind, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
 			}
 		}
 	}
@@ -62,7 +44,7 @@ func (o *op) declarations() ([]byte, error) {
 			fmt.Fprintf(&b, "\n// %s is, for i from 0 to n-1:\n//\n", name)
 			doc := o.doc
 			if v.code != nil {
-				doc = strings.ReplaceAll(o.docF8, "f8", strings.ToLower(v.code.name))
+				doc = o.docF8
 			}
 			for _, line := range strings.Split(doc, "; ") {
 				fmt.Fprintf(&b, "//\t%s\n", line)
@@ -71,6 +53,45 @@ func (o *op) declarations() ([]byte, error) {
 		}
 	}
 	return format.Source([]byte(b.String()))
+}
+
+// concrete is what tensors of a variant may have as the types of both inputs, of the
+// output and of codes, and the kind of the input whose type stands for several.
+type concrete struct {
+	types [4]string
+	kind  int
+}
+
+func (v variant) concrete() []concrete {
+	types := [4]*storage{2: v.out, 3: v.code}
+	copy(types[:], v.in)
+	all := []concrete{{}}
+	for i, t := range types {
+		var next []concrete
+		for _, c := range all {
+			names := []string{"tensor.None"}
+			switch {
+			case t == nil:
+			case i == 3 && t == v.out:
+				names = []string{c.types[2]} // that of the output
+			case t.of != nil:
+				names = nil
+				for _, one := range t.of {
+					names = append(names, "tensor."+one.name)
+				}
+			default:
+				names = []string{"tensor." + t.name}
+			}
+			for kind, name := range names {
+				if c.types[i] = name; i < 2 && len(names) > 1 {
+					c.kind = kind
+				}
+				next = append(next, c)
+			}
+		}
+		all = next
+	}
+	return all
 }
 
 // frameFile declares the structs that kernels read their operands from, and

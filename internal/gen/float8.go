@@ -1,25 +1,36 @@
 package main
 
-import "github.com/mmcloughlin/avo/reg"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // 8-bit floats. Loading goes by way of f16, whose exponents include theirs.
 // Rounding adds a power of two that leaves as many bits as the type has, then
 // takes it off again: to nearest, ties to even, denormals too.
 
-// float8 is what the 8-bit types differ in.
-type float8 struct {
-	mantissa int // bits of it
-	least    int // exponent of the smallest normal number
-	nan      uint32
-}
-
-// float8s are the types by the names of their storages.
-var float8s = map[string]float8{"F8E4M3": {3, -6, 0x7f}, "F8E5M2": {2, -14, 0x7e}}
-
+// float8Type stands for both 8-bit types where codes are rounded to one, by numbers that
+// the frame points to.
 var (
-	f8e4m3 = &storage{"F8E4M3", 1, loadE4M3, packFloat8, nil, storeMaskedCodes("VPMOVDB"), nil}
-	f8e5m2 = &storage{"F8E5M2", 1, loadE5M2, packFloat8, nil, storeMaskedCodes("VPMOVDB"), nil}
+	f8e4m3     = &storage{name: "F8E4M3", size: 1, load: loadE4M3}
+	f8e5m2     = &storage{name: "F8E5M2", size: 1, load: loadE5M2}
+	float8Type = &storage{"F8", 1, nil, packFloat8, nil, storeMaskedCodes("VPMOVDB"), []*storage{f8e4m3, f8e5m2}}
 )
+
+// The numbers of a type, as float8Words in cpu/float8.go has them: vectors of words
+// of the compute type's size.
+const (
+	float8Least = iota // the smallest normal number
+	float8Unit         // added to an exponent: that of the number with this one's last bit
+	float8Shift        // how many bits of the compute type's mantissa go
+	float8Zero         // what packFloat8 makes of the smallest power of two
+	float8NaN          // the code
+)
+
+// float8 returns the place of a number.
+func (k *kernel) float8(number int) memory {
+	return memory{operand.Mem{Base: k.ptr["float8"], Disp: 64 * number}}
+}
 
 // loadWords loads bytes and widens them to words.
 func (k *kernel) loadWords(widen string, from memory) reg.VecVirtual {
@@ -118,18 +129,17 @@ func (k *kernel) sign(u value) value {
 
 // power returns the power of two whose last bit is the last one that the type
 // has of numbers like u. It is of no use where u is infinite.
-func (k *kernel) power(u value, t float8) value {
+func (k *kernel) power(u value) value {
 	exponent := k.apply(k.ps("VAND"), k.whole(0x7F800000, 0x7FF0000000000000), u)
-	least := k.whole(uint64(127+t.least)<<23, uint64(1023+t.least)<<52)
-	exponent = k.apply(k.ps("VMAX"), least, exponent)
-	return k.apply(k.integer("VPADD"), k.whole(uint64(23-t.mantissa)<<23, uint64(52-t.mantissa)<<52), exponent)
+	exponent = k.apply(k.ps("VMAX"), k.float8(float8Least), exponent)
+	return k.apply(k.integer("VPADD"), k.float8(float8Unit), exponent)
 }
 
 // roundFloat8 rounds to values of the type, of which it keeps to the range
 // that numbers like u have.
-func (k *kernel) roundFloat8(u value, t float8) value {
+func (k *kernel) roundFloat8(u value) value {
 	sign := k.sign(u)
-	power := k.apply(k.ps("VOR"), sign, k.power(u, t))
+	power := k.apply(k.ps("VOR"), sign, k.power(u))
 	return k.apply(k.ps("VOR"), sign, k.sub(k.add(u, power), power))
 }
 
@@ -137,22 +147,17 @@ func (k *kernel) roundFloat8(u value, t float8) value {
 // last bits: for a normal number with the 1 in front of the mantissa, which
 // adds 1 to the exponent's place.
 func packFloat8(k *kernel, u value) []reg.Register {
-	t := float8s[k.out.name]
-	power := k.power(u, t)
+	power := k.power(u)
 	code := k.apply(k.integer("VPSUB"), power, k.add(k.magnitude(u), power))
-	shift, zero := 23-t.mantissa, uint64(127+t.least+23-t.mantissa)<<t.mantissa
-	if k.double() {
-		shift, zero = 52-t.mantissa, uint64(1023+t.least+52-t.mantissa)<<t.mantissa
-	}
-	code = k.apply(k.integer("VPADD"), k.apply(k.integer("VPSRL"), shift, power), code)
-	code = k.apply(k.integer("VPSUB"), k.whole(zero, zero), code)
+	code = k.apply(k.integer("VPADD"), k.apply(k.integer("VPSRLV"), k.float8(float8Shift), power), code)
+	code = k.apply(k.integer("VPSUB"), k.float8(float8Zero), code)
 	sign := k.apply(k.integer("VPSRL"), 8*k.compute.size-8, k.sign(u))
 	code = k.apply(k.ps("VOR"), sign, code)
-	code = k.pick(k.compare(u, unordered, u), k.spread(k.whole(uint64(t.nan), uint64(t.nan))), code)
+	code = k.pick(k.compare(u, unordered, u), k.spread(k.float8(float8NaN)), code)
 	if k.double() {
 		code = k.halves("VPMOVQD", code)
 	}
-	return k.toBytes("VPACKUSWB", "VPMOVDB", code)
+	return k.toBytes(code)
 }
 
 // spread loads a constant.

@@ -62,7 +62,8 @@ const (
 	paramStep = paramOrigin + 1 // gathers: elements from a cell's first tap to each of the eight
 	paramEnd  = paramStep + 8   // and the last pixel along x, y, z
 
-	paramWindow = paramEnd + 3 // bicubic: the last place that a window may have, or -1
+	paramWindow = paramEnd + 3    // bicubic: the last place that a window may have, or -1
+	paramSlopes = paramWindow + 1 // and whether the weights' derivatives are asked for
 )
 
 // The values of the mode.

@@ -46,9 +46,7 @@ func cubicKernels(c *build.Context) {
 			for _, compute := range []*storage{f32, f64} {
 				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, compute.name)
 				begin("gridCubicLocate"+suffix, compute, "",
-					"gridCubicLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateCubic(dims, true)
-				begin("gridCubicPlace"+suffix, compute, "",
-					"gridCubicPlace"+suffix+" is gridCubicLocate without what only the grid's gradient needs.").locateCubic(dims, false)
+					"gridCubicLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateCubic(dims)
 				begin("gridCubicPixels"+suffix, compute, ", pixels *byte, weights *byte",
 					"gridCubicPixels"+suffix+" numbers taps within a band of the image, -1 being none, and multiplies weights.").cubicPixels(dims)
 				begin("gridCubicCombine"+suffix, compute, "",
@@ -138,8 +136,8 @@ func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	for tap := range v {
 		n.emit("VMOVUPS", tapAt(tap)[0], k.integers(planePlace+tap))
 	}
-	for tap := range v {
-		k.move(k.gathered(k.integers(planePlace+tap), true), v[tap])
+	for tap, gathered := range k.everyTap(len(v), true) {
+		k.move(gathered, v[tap])
 	}
 	k.c.JMP(operand.LabelRef(done))
 
@@ -203,7 +201,7 @@ func (k *gridKernel) sampleCubic(dims int) {
 // termsCubic makes the terms of each axis: sums with its weights' derivatives.
 func (k *gridKernel) termsCubic(dims int) {
 	k.sums = dims
-	k.termsOf(dims, false, nil, func(g func() value, store func(sum int, v value)) {
+	k.termsOf(nil, func(g func() value, store func(sum int, v value)) {
 		sums, planes := make([]value, dims), make([]value, dims)
 		for axis := range dims {
 			sums[axis], planes[axis] = value{k.vector()}, value{k.vector()}

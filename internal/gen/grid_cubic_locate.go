@@ -23,8 +23,8 @@ func (k *gridKernel) padPlace(axis int, p value) {
 	k.c.Label(done)
 }
 
-// locateCubic fills cells; slopes are for the grid's gradient.
-func (k *gridKernel) locateCubic(dims int, slopes bool) {
+// locateCubic fills cells.
+func (k *gridKernel) locateCubic(dims int) {
 	n := k.narrow()
 	k.holdCoordinates(n, dims)
 	moved := k.c.GP32() // positions some of whose taps are not where their places are
@@ -58,15 +58,15 @@ func (k *gridKernel) locateCubic(dims int, slopes bool) {
 			}
 			k.move(k.sub(c, base), t)
 			k.c.Label(located)
-			k.weights(axis, t, slopes)
+			k.weights(axis, t)
 		}
 		k.locateWindows(n, dims, moved)
 	})
 }
 
 // weights stores the weights of the taps along an axis, from the coordinates'
-// fractions, and their derivatives.
-func (k *gridKernel) weights(axis int, t value, slopes bool) {
+// fractions, and their derivatives where these are asked for.
+func (k *gridKernel) weights(axis int, t value) {
 	store := func(i int, v value) { k.storePlane(cubicWeight+2*cubicTaps*axis+i, v) }
 	const a = cubicA
 	s := k.sub(k.float(1), t)
@@ -80,10 +80,12 @@ func (k *gridKernel) weights(axis int, t value, slopes bool) {
 		u = near[side]
 		v = k.mul(k.sub(k.mul(u, k.float(a+2)), k.float(a+3)), u)
 		store(1+side, k.add(k.mul(v, u), k.float(1)))
-		if !slopes {
-			continue
-		}
-		u = far[side]
+	}
+	skip := k.newLabel("slopes")
+	k.c.CMPL(k.word(paramSlopes), operand.Imm(0))
+	k.c.JEQ(operand.LabelRef(skip))
+	for side := range 2 {
+		u := far[side]
 		outer := k.add(k.mul(k.sub(k.mul(u, k.float(3*a)), k.float(10*a)), u), k.float(8*a))
 		u = near[side]
 		inner := k.mul(k.sub(k.mul(u, k.float(3*(a+2))), k.float(2*(a+3))), u)
@@ -94,6 +96,7 @@ func (k *gridKernel) weights(axis int, t value, slopes bool) {
 			store(cubicTaps+[2][2]int{{0, 1}, {3, 2}}[side][i], v)
 		}
 	}
+	k.c.Label(skip)
 }
 
 // offsetsAlong stores those of the taps along an axis, and returns the
@@ -109,15 +112,17 @@ func (k *gridKernel) offsetsAlong(n *gridKernel, dims, axis int, c value) value 
 	k.c.JNE(operand.LabelRef(padded))
 	k.move(k.floor(c), base) // which has no tap inside
 	k.c.Label(padded)
-	for tap := range cubicTaps {
-		p := k.newValue()
-		k.emit(k.ps("VADD"), k.float(float64(tap - 1))[0], base[0], p[0])
+	distance := value{k.vector()}
+	k.move(k.float(-1), distance)
+	k.atTaps("tap", func(r reg.GPVirtual) {
+		p := k.add(base, distance)
 		k.padPlace(axis, p)
 		place := k.whole("VCVTT", p, n)
 		offset := n.apply("VPMULLD", n.integer(paramStep+1<<axis), place)
 		offset = n.pick(n.inside(axis, place), offset, n.number(cubicOutside(dims)))
-		n.emit("VMOVUPS", offset[0], k.offsets(k.cells, cubicOffset+axis*cubicTaps+tap))
-	}
+		n.emit("VMOVUPS", offset[0], k.offsets(r, cubicOffset+axis*cubicTaps))
+		k.move(k.add(distance, k.float(1)), distance)
+	})
 	return t
 }
 
@@ -136,14 +141,23 @@ func (k *gridKernel) locateWindows(n *gridKernel, dims int, outside reg.GPVirtua
 	end := n.apply("VPSUBD", n.number(cubicTaps-1), n.integer(paramEnd))
 	first = n.apply("VPMINUD", n.apply("VPMAXSD", n.zero(), end), first)
 	last := n.zero()
-	for row := range 1 << (2 * (dims - 1)) {
-		place := n.apply("VPADDD", offset(cubicTaps+row%cubicTaps), first)
-		if dims == 3 {
-			place = n.apply("VPADDD", offset(2*cubicTaps+row/cubicTaps), place)
+	rows := func(first value, window reg.GPVirtual) {
+		for y := range cubicTaps {
+			place := n.apply("VPADDD", offset(cubicTaps+y), first)
+			place = n.apply("VPMAXSD", n.zero(), place) // a row outside may be any
+			n.emit("VMOVUPS", place[0], k.offsets(window, cubicWindow+y))
+			n.emit("VPMAXSD", place[0], last[0], last[0])
 		}
-		place = n.apply("VPMAXSD", n.zero(), place) // a row outside may be any
-		n.emit("VMOVUPS", place[0], k.offsets(k.cells, cubicWindow+row))
-		last = n.apply("VPMAXSD", place, last)
+	}
+	if dims == 2 {
+		rows(first, k.cells)
+	} else {
+		window := c.GP64()
+		c.MOVQ(k.cells, window)
+		k.atTaps("plane", func(z reg.GPVirtual) {
+			rows(n.apply("VPADDD", k.offsets(z, cubicOffset+2*cubicTaps), first), window)
+			c.ADDQ(operand.U32(cubicTaps*planeBytes/4*k.compute.size), window)
+		})
 	}
 	c.TESTL(outside, outside)
 	c.JEQ(operand.LabelRef(done)) // the state is rowsPlain
@@ -172,21 +186,32 @@ func (k *gridKernel) cubicPixels(dims int) {
 	n, pitch := k.narrow(), cellPitch(dims)
 	k.forVectors(func() {
 		first, count, none := n.integer(paramFirst), n.integer(paramPixels), n.number(0xFFFFFFFF)
-		for tap := range 1 << (2 * dims) {
-			x, y, z := tap%cubicTaps, tap/cubicTaps%cubicTaps, tap/cubicTaps/cubicTaps
-			at := value{loadWhole(n.kernel, k.offsets(k.cells, cubicOffset+x))}
-			at = n.apply("VPADDD", k.offsets(k.cells, cubicOffset+cubicTaps+y), at)
-			w := k.apply(k.ps("VMUL"), k.plane(cubicWeight+2*cubicTaps+y), k.loadPlane(cubicWeight+x))
-			if dims == 3 {
-				at = n.apply("VPADDD", k.offsets(k.cells, cubicOffset+2*cubicTaps+z), at)
-				w = k.apply(k.ps("VMUL"), k.plane(cubicWeight+4*cubicTaps+z), w)
-			}
-			at = n.apply("VPSUBD", first, at)
-			in := n.both(n.lessThan(none, at), n.lessThan(at, count))
-			n.emit("VMOVUPS", n.pick(in, at, none)[0], operand.Mem{Base: pixels, Index: k.i, Scale: 4, Disp: tap * pitch * 4})
+		toPixels, toWeights := k.c.GP64(), k.c.GP64()
+		k.c.MOVQ(pixels, toPixels)
+		k.c.MOVQ(weights, toWeights)
+		row := func(y, z reg.GPVirtual) { // z is nil in images
 			size := k.compute.size
-			k.emit(k.ps("VMOVU"), w[0], operand.Mem{Base: weights, Index: k.i, Scale: uint8(size), Disp: tap * pitch * size})
+			for x := range cubicTaps {
+				at := value{loadWhole(n.kernel, k.offsets(k.cells, cubicOffset+x))}
+				at = n.apply("VPADDD", k.offsets(y, cubicOffset+cubicTaps), at)
+				w := k.apply(k.ps("VMUL"), k.tapPlane(y, cubicWeight+2*cubicTaps), k.loadPlane(cubicWeight+x))
+				if z != nil {
+					at = n.apply("VPADDD", k.offsets(z, cubicOffset+2*cubicTaps), at)
+					w = k.apply(k.ps("VMUL"), k.tapPlane(z, cubicWeight+4*cubicTaps), w)
+				}
+				at = n.apply("VPSUBD", first, at)
+				in := n.both(n.lessThan(none, at), n.lessThan(at, count))
+				n.emit("VMOVUPS", n.pick(in, at, none)[0], operand.Mem{Base: toPixels, Index: k.i, Scale: 4, Disp: x * pitch * 4})
+				k.emit(k.ps("VMOVU"), w[0], operand.Mem{Base: toWeights, Index: k.i, Scale: uint8(size), Disp: x * pitch * size})
+			}
+			k.c.ADDQ(operand.U32(cubicTaps*pitch*4), toPixels)
+			k.c.ADDQ(operand.U32(cubicTaps*pitch*size), toWeights)
 		}
+		if dims == 2 {
+			k.atTaps("row", func(y reg.GPVirtual) { row(y, nil) })
+			return
+		}
+		k.atTaps("plane", func(z reg.GPVirtual) { k.atTaps("row", func(y reg.GPVirtual) { row(y, z) }) })
 	})
 }
 

@@ -22,7 +22,7 @@ func (k *gridKernel) tangentOfTaps(dims int) {
 		k.addTaps(sum, operand.U32(1<<dims))
 		c.Label(none)
 		k.input = input
-		v := k.everyTap(dims)
+		v := k.everyTap(1<<dims, false)
 		for axis := range dims {
 			var differences []value
 			for near := range v {
@@ -67,8 +67,8 @@ func axisPairs(dims int) [][2]int {
 // bendsOfTaps makes the terms of each pair of axes: differences of differences.
 func (k *gridKernel) bendsOfTaps(dims int) {
 	k.sums = len(axisPairs(dims)) << (dims - 2)
-	k.termsOf(k.sums, true, nil, func(g func() value, store func(sum int, v value)) {
-		v := k.everyTap(dims)
+	k.termsOf(nil, func(g func() value, store func(sum int, v value)) {
+		v := k.everyTap(1<<dims, false)
 		dy, sum := g(), 0
 		for _, pair := range axisPairs(dims) {
 			a, b := 1<<pair[0], 1<<pair[1]

@@ -19,7 +19,7 @@ func (k *gridKernel) doubleTerms() {
 	c := k.c
 	k.below, k.sums = c.GP64(), sumOfBends+1
 	tangent, y := c.GP64(), c.GP64()
-	k.termsOf(k.sums, false, func(at reg.GPVirtual) {
+	k.termsOf(func(at reg.GPVirtual) {
 		k.moves()
 		c.Load(c.Param("y"), y)
 		c.LEAQ(operand.Mem{Base: y, Index: at, Scale: uint8(k.out.size)}, y)

@@ -68,7 +68,7 @@ func (k *gridKernel) sampleFramed() {
 func (k *gridKernel) slopeFramed() {
 	c := k.c
 	row, stride, dyStride := param(c, "row"), param(c, "channelStride"), param(c, "dyStride")
-	k.clearTerms(param(c, "terms"), 1)
+	k.clearTerms(param(c, "terms"))
 	k.input, k.below = c.GP64(), c.GP64()
 	k.forVectors(func() {
 		one, combine := k.newLabel("one"), k.newLabel("combine")

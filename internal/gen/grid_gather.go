@@ -50,22 +50,8 @@ func gatherKernels(c *build.Context) {
 		begin, beginCells := gatherFunction(c, globals, isa), gatherFunctions(c, globals, isa)
 		for _, compute := range []*storage{f32, f64} {
 			for dims := 2; dims <= 3; dims++ {
-				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, compute.name)
-				begin("gatherSplit"+suffix, compute, "func(from *byte, n int, cells *byte)",
-					"gatherSplit"+suffix+" takes the coordinates of n positions apart; n is of whole vectors.").splitTaps(dims)
-				beginCells("gatherLocate"+suffix, compute, "",
-					"gatherLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateTaps(dims)
-				beginCells("gatherNearest"+suffix, compute, "",
-					"gatherNearest"+suffix+" is that for the nearest pixel.").locateNearest(dims)
-				beginCells("gatherCombine"+suffix, compute, "",
-					"gatherCombine"+suffix+" turns the cells' sums into gradients.").combineTaps(dims)
-				beginCells("gatherBend"+suffix, compute, "",
-					"gatherBend"+suffix+" adds the cells' sums of gatherBends to gradients.").combineBends(dims)
-				beginCells("gatherWeights"+suffix, compute, "",
-					"gatherWeights"+suffix+" makes weights derivatives along the coordinates' tangents.").slopesOfWeights(dims)
+				cellKernels(begin, beginCells, compute, dims, fmt.Sprintf("%d%s%s", dims, isa.name, compute.name))
 			}
-		}
-		for _, compute := range []*storage{f32, f64} {
 			name := "gatherJoin" + isa.name + compute.name
 			beginCells(name, compute, ", to *byte",
 				name+" puts the gradients of n positions in images together; n is of whole vectors.").joinGradients()
@@ -106,6 +92,22 @@ func gatherKernels(c *build.Context) {
 				fmt.Sprintf("%s is gatherSample of the nearest pixel, for elements of %d bytes.", name, t.size)).copyTaps()
 		}
 	}
+}
+
+// cellKernels emits those that know no type of images but what they compute in.
+func cellKernels(begin, beginCells func(name string, t *storage, signature string, doc ...string) *gridKernel, compute *storage, dims int, suffix string) {
+	begin("gatherSplit"+suffix, compute, "func(from *byte, n int, cells *byte)",
+		"gatherSplit"+suffix+" takes the coordinates of n positions apart; n is of whole vectors.").splitTaps(dims)
+	beginCells("gatherLocate"+suffix, compute, "",
+		"gatherLocate"+suffix+" fills cells from the coordinates of n positions and the parameters.").locateTaps(dims)
+	beginCells("gatherNearest"+suffix, compute, "",
+		"gatherNearest"+suffix+" is that for the nearest pixel.").locateNearest(dims)
+	beginCells("gatherCombine"+suffix, compute, "",
+		"gatherCombine"+suffix+" turns the cells' sums into gradients.").combineTaps(dims)
+	beginCells("gatherBend"+suffix, compute, "",
+		"gatherBend"+suffix+" adds the cells' sums of gatherBends to gradients.").combineBends(dims)
+	beginCells("gatherWeights"+suffix, compute, "",
+		"gatherWeights"+suffix+" makes weights derivatives along the coordinates' tangents.").slopesOfWeights(dims)
 }
 
 // integers is the place of the current cells' integers.

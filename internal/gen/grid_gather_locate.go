@@ -51,19 +51,7 @@ func (k *gridKernel) locateTaps(dims int) {
 			}
 			return n.inside(axis, pixels[axis])
 		}
-		var whole, some mask
-		var places value
-		for axis := range dims {
-			far, near := side(axis, 1), side(axis, 0)
-			all, any, distance := n.both(far, near), n.either(far, near), n.apply("VPMULLD", n.integer(paramStep+1<<axis), pixels[axis])
-			if axis == 0 {
-				whole, some, places = all, any, distance
-			} else {
-				whole, some, places = n.both(whole, all), n.both(some, any), n.apply("VPADDD", places, distance)
-			}
-		}
-		n.storeBits(whole, k.integers(planeOutside))
-		k.storePlane(planeLive, k.keep(k.wide(some), k.float(1)))
+		places := k.firstTaps(n, dims, pixels, side)
 		weight := func(axis, side int) value {
 			if k.isa.masks {
 				return [2]value{near[axis], far[axis]}[side]
@@ -91,6 +79,25 @@ func (k *gridKernel) locateTaps(dims int) {
 			}
 		}
 	})
+}
+
+// firstTaps returns the places of cells' first taps at some pixels, and stores which
+// cells have taps outside and which have some inside; side tells where those on a side
+// of an axis are inside.
+func (k *gridKernel) firstTaps(n *gridKernel, dims int, pixels [3]value, side func(axis, far int) mask) (places value) {
+	var whole, some mask
+	for axis := range dims {
+		far, near := side(axis, 1), side(axis, 0)
+		all, any, distance := n.both(far, near), n.either(far, near), n.apply("VPMULLD", n.integer(paramStep+1<<axis), pixels[axis])
+		if axis == 0 {
+			whole, some, places = all, any, distance
+		} else {
+			whole, some, places = n.both(whole, all), n.both(some, any), n.apply("VPADDD", places, distance)
+		}
+	}
+	n.storeBits(whole, k.integers(planeOutside))
+	k.storePlane(planeLive, k.keep(k.wide(some), k.float(1)))
+	return places
 }
 
 // storeBits stores of which lanes a mask does not hold, and returns them.

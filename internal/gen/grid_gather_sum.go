@@ -57,27 +57,43 @@ func (k *gridKernel) sampleTaps() {
 
 // addTaps adds so many taps times weights to a sum.
 func (k *gridKernel) addTaps(sum value, taps operand.Op) {
-	c := k.c
-	k.eitherEdge(func(edge bool) {
-		places, weights, left, loop := c.GP64(), c.GP64(), c.GP64(), k.newLabel("taps")
-		c.LEAQ(k.integers(planePlace).Mem, places)
-		c.LEAQ(k.plane(planeWeight).Mem, weights)
-		c.MOVQ(taps, left)
-		c.Label(loop)
-		v := k.gathered(memory{operand.Mem{Base: places}}, edge)
+	weights := k.c.GP64()
+	k.c.LEAQ(k.plane(planeWeight).Mem, weights)
+	k.eachTap(taps, false, func(v value) {
 		k.move(k.add(sum, k.apply(k.ps("VMUL"), memory{operand.Mem{Base: weights}}, v)), sum)
-		c.ADDQ(operand.U32(planeBytes), places)
-		c.ADDQ(operand.U32(planeBytes/4*k.compute.size), weights)
-		c.DECQ(left)
-		c.JNE(operand.LabelRef(loop))
+		k.c.ADDQ(operand.U32(planeBytes/4*k.compute.size), weights)
 	})
+}
+
+// eachTap gathers so many taps of a cell, an even number, one after the other. What
+// is in planeOutside tells whether some are outside, unless that is known.
+func (k *gridKernel) eachTap(taps operand.Op, outside bool, body func(v value)) {
+	c := k.c
+	places, left := c.GP64(), c.GP64()
+	c.LEAQ(k.integers(planePlace).Mem, places)
+	c.MOVQ(taps, left)
+	gather := func(edge bool) {
+		loop, turn := k.newLabel("taps"), either(k.double(), 2, 1) // a vector of f64 has few loads
+		c.Label(loop)
+		for range turn {
+			body(k.gathered(memory{operand.Mem{Base: places}}, edge))
+			c.ADDQ(operand.U32(planeBytes), places)
+		}
+		c.SUBQ(operand.Imm(uint64(turn)), left)
+		c.JNE(operand.LabelRef(loop))
+	}
+	if outside {
+		gather(true)
+	} else {
+		k.eitherEdge(gather)
+	}
 }
 
 // termsOfTaps makes the terms of each axis: differences of neighbours.
 func (k *gridKernel) termsOfTaps(dims int) {
 	k.sums = dims << (dims - 1)
-	k.termsOf(k.sums, true, nil, func(g func() value, store func(sum int, v value)) {
-		v := k.everyTap(dims)
+	k.termsOf(nil, func(g func() value, store func(sum int, v value)) {
+		v := k.everyTap(1<<dims, false)
 		dy, sum := g(), 0
 		for axis := range dims {
 			for near := range v {
@@ -90,17 +106,20 @@ func (k *gridKernel) termsOfTaps(dims int) {
 	})
 }
 
-// everyTap gathers the taps of a cell.
-func (k *gridKernel) everyTap(dims int) []value {
-	v := make([]value, 1<<dims)
-	for tap := range v {
-		v[tap] = value{k.vector()}
-	}
-	k.eitherEdge(func(edge bool) {
-		for tap := range v {
-			k.move(k.gathered(k.integers(planePlace+tap), edge), v[tap])
-		}
+// everyTap gathers the taps of a cell, by way of the stack, where registers lie at
+// multiples of their size.
+func (k *gridKernel) everyTap(taps int, outside bool) []value {
+	c, bytes, v := k.c, k.isa.bytes, make([]value, taps)
+	room, to := c.AllocLocal((taps+1)*bytes), c.GP64()
+	c.LEAQ(room.Offset(bytes), to)
+	c.ANDQ(operand.I32(-bytes), to)
+	k.eachTap(operand.U32(taps), outside, func(tap value) {
+		k.emit(k.ps("VMOVU"), tap[0], operand.Mem{Base: to})
+		c.ADDQ(operand.Imm(uint64(bytes)), to)
 	})
+	for tap := range v {
+		v[tap] = value{loadWhole(k.kernel, memory{operand.Mem{Base: to, Disp: (tap - taps) * bytes}})}
+	}
 	return v
 }
 

@@ -190,7 +190,7 @@ func (k *gridKernel) sample() {
 func (k *gridKernel) terms() {
 	row := param(k.c, "row")
 	k.below = k.c.GP64()
-	k.termsOf(4, false, nil, func(g func() value, store func(sum int, v value)) {
+	k.termsOf(nil, func(g func() value, store func(sum int, v value)) {
 		k.c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
 		k.prefetchAhead(termsAhead, []int{0})
 		v, dy := k.taps(), g()

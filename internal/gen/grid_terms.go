@@ -19,20 +19,24 @@ func (k *gridKernel) term(terms reg.GPVirtual, channel, sum int) memory {
 }
 
 // clearTerms makes the terms of channels that do not exist, as far as foldTerms
-// asks for them: of none where there are at most alone.
-func (k *gridKernel) clearTerms(terms reg.GPVirtual, alone uint64) {
-	cleared, channels := k.newLabel("cleared"), param(k.c, "channels")
+// asks for them.
+func (k *gridKernel) clearTerms(terms reg.GPVirtual) {
+	c, left, channels := k.c, k.c.GP64(), param(k.c, "channels")
+	few, loop, cleared := k.newLabel("few"), k.newLabel("clear"), k.newLabel("cleared")
 	zero := value{loadWhole(k.kernel, k.constant(uint32(0)))}
-	for i := range groupChannels {
-		if i == 0 || i == 4 {
-			k.c.CMPQ(channels, operand.Imm(max(alone, uint64(i))))
-			k.c.JLE(operand.LabelRef(cleared))
-		}
-		for sum := range k.sums {
-			k.emit("VMOVUPS", zero[0], k.term(terms, i, sum))
-		}
-	}
-	k.c.Label(cleared)
+	c.CMPQ(channels, operand.Imm(1))
+	c.JLE(operand.LabelRef(cleared))
+	c.MOVQ(operand.U32(4*k.sums), left)
+	c.CMPQ(channels, operand.Imm(4))
+	c.JLE(operand.LabelRef(few))
+	c.MOVQ(operand.U32(groupChannels*k.sums), left)
+	c.Label(few)
+	c.Label(loop)
+	k.emit("VMOVUPS", zero[0], operand.Mem{Base: terms})
+	c.ADDQ(operand.Imm(uint64(k.isa.bytes)), terms)
+	c.DECQ(left)
+	c.JNE(operand.LabelRef(loop))
+	c.Label(cleared)
 }
 
 // foldTerms folds a group's terms by halves, where only the first channels exist.
@@ -53,35 +57,42 @@ func (k *gridKernel) foldTerms(terms reg.GPVirtual, channels, sum int) value {
 }
 
 // addFolded adds a group's folded terms to the cells' sums.
-func (k *gridKernel) addFolded(sums int) {
-	c, few, folded, terms := k.c, k.newLabel("few"), k.newLabel("folded"), param(k.c, "terms")
-	fold := func(channels int) {
-		for sum := range sums {
-			k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), k.foldTerms(terms, channels, sum)))
+func (k *gridKernel) addFolded() {
+	c, done := k.c, k.newLabel("folded")
+	terms, sum, left := param(c, "terms"), c.GP64(), c.GP64()
+	at := memory{operand.Mem{Base: sum}}
+	c.LEAQ(k.plane(planeSums).Mem, sum)
+	c.MOVQ(operand.U32(k.sums), left)
+	for _, channels := range []int{1, 4, groupChannels} {
+		loop, more := k.newLabel("fold"), k.newLabel("more")
+		if channels < groupChannels {
+			c.CMPQ(place(c, "channels"), operand.Imm(uint64(channels)))
+			c.JG(operand.LabelRef(more))
 		}
+		c.Label(loop)
+		v := k.add(value{loadWhole(k.kernel, at)}, k.foldTerms(terms, channels, 0))
+		k.emit(k.ps("VMOVU"), v[0], at)
+		c.ADDQ(operand.Imm(uint64(k.isa.bytes)), terms)
+		c.ADDQ(operand.U32(planeBytes/4*k.compute.size), sum)
+		c.DECQ(left)
+		c.JNE(operand.LabelRef(loop))
+		c.JMP(operand.LabelRef(done))
+		c.Label(more)
 	}
-	c.CMPQ(param(c, "channels"), operand.Imm(4))
-	c.JLE(operand.LabelRef(few))
-	fold(groupChannels)
-	c.JMP(operand.LabelRef(folded))
-	c.Label(few)
-	fold(4)
-	c.Label(folded)
+	c.Label(done)
 }
 
-// termsOf emits a group's terms of so many sums, which body stores for a channel
-// at k.input whose upstream gradients g loads. A single channel has code of its
-// own where alone is set. begin emits what begins the channels of a vector, given
-// the number of its first position; it may be nil.
-func (k *gridKernel) termsOf(sums int, alone bool, begin func(at reg.GPVirtual), body func(g func() value, store func(sum int, v value))) {
+// termsOf emits a group's terms, of k.sums, which body stores for a channel
+// at k.input whose upstream gradients g loads. begin emits what begins the channels
+// of a vector, given the number of its first position; it may be nil.
+func (k *gridKernel) termsOf(begin func(at reg.GPVirtual), body func(g func() value, store func(sum int, v value))) {
 	c := k.c
-	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
-	// There are not enough registers for the others: they are loaded for each
-	// vector of positions.
-	k.clearTerms(param(c, "terms"), 0)
+	// There are not enough registers for all parameters: they are loaded for each
+	// vector of positions, or stay in memory.
+	k.clearTerms(param(c, "terms"))
 	k.input = c.GP64()
 	k.forVectors(func() {
-		loop, one, done := k.newLabel("channel"), k.newLabel("one"), k.newLabel("summed")
+		loop := k.newLabel("channel")
 		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
 		at := k.position()
 		c.LEAQ(operand.Mem{Base: from, Index: at, Scale: uint8(k.out.size)}, from)
@@ -90,28 +101,15 @@ func (k *gridKernel) termsOf(sums int, alone bool, begin func(at reg.GPVirtual),
 			begin(at)
 		}
 		g := func() value { return value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})} }
-		if alone {
-			c.CMPQ(left, operand.Imm(1))
-			c.JEQ(operand.LabelRef(one))
-		}
 		c.Label(loop)
 		body(g, func(sum int, v value) {
 			k.emit(k.ps("VMOVU"), v[0], k.term(to, 0, sum))
 		})
 		c.ADDQ(operand.U32(k.sums*k.isa.bytes), to)
-		c.ADDQ(stride, k.input)
-		c.ADDQ(dyStride, from)
+		c.ADDQ(place(c, "channelStride"), k.input)
+		c.ADDQ(place(c, "dyStride"), from)
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
-		if k.addFolded(sums); !alone {
-			return
-		}
-		c.JMP(operand.LabelRef(done))
-		c.Label(one)
-		body(g, func(sum int, v value) {
-			v = k.add(v, k.zero()) // its partners do not exist
-			k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), v))
-		})
-		c.Label(done)
+		k.addFolded()
 	})
 }

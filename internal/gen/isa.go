@@ -39,6 +39,6 @@ type storage struct {
 	exact func(k *kernel, v value) []reg.Register
 	// masked emits the masked store of a single vector.
 	masked func(k *kernel, v []reg.Register, to memory)
-	// narrow emits the packing of 16-bit codes, for types of codes.
-	narrow func(k *kernel, words value) []reg.Register
+	// of are the types that it stands for, where kernels are those of several.
+	of []*storage
 }

@@ -23,11 +23,12 @@ type kernel struct {
 	compute *storage
 	in      []*storage // types of the data inputs
 	out     *storage   // type of the data output, or nil
-	codes   *storage   // the 8-bit float type that codes have, or nil
+	codes   *storage   // float8Type where codes are rounded to one, or nil
 
-	lanes  int // elements of one vector
-	group  int // vectors side by side in the block being emitted
-	at     int // of the group, in elements from the pointers
+	lanes  int          // elements of one vector
+	group  int          // vectors side by side in the block being emitted
+	at     int          // of the group, in elements from the pointers
+	index  reg.Register // the same in a loop over groups, or nil
 	tail   reg.OpmaskVirtual
 	frame  reg.GPVirtual
 	ptr    map[string]reg.GPVirtual
@@ -111,19 +112,11 @@ func (k *kernel) newValue() value {
 // pointer returns the address of the current group's vector i behind a
 // pointer to elements of a size.
 func (k *kernel) pointer(name string, i, size int) memory {
-	return memory{operand.Mem{Base: k.ptr[name], Disp: (k.at + i*k.lanes) * size}}
-}
-
-// load returns elements of a data input.
-func (k *kernel) load(input int) value {
-	if k.split && k.tail == nil {
-		return k.loadSplit(input)
+	m := operand.Mem{Base: k.ptr[name], Disp: (k.at + i*k.lanes) * size}
+	if k.index != nil {
+		m.Index, m.Scale = k.index, uint8(size)
 	}
-	v := make(value, k.group)
-	for i := range v {
-		v[i] = k.in[input].load(k, k.pointer(fmt.Sprintf("in%d", input), i, k.in[input].size))
-	}
-	return v
+	return memory{m}
 }
 
 // apply emits an instruction for each vector: to = from[0] op from[1] ...,

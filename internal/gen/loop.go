@@ -18,14 +18,33 @@ func (k *kernel) loop(n reg.GPVirtual, block int, body func(k *kernel)) {
 	c.CMPQ(n, operand.U32(block))
 	c.JLT(operand.LabelRef(done))
 	k.prefetch(block)
-	for k.at = 0; k.at < block; k.at += k.group * k.lanes {
-		body(k)
-	}
-	k.at = 0
+	k.eachGroup(block, body)
 	k.advance(block, true)
 	c.SUBQ(operand.U32(block), n)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
+}
+
+// eachGroup handles the groups of a block: in a loop, unless the accumulators of
+// each have registers of their own or the body is short.
+func (k *kernel) eachGroup(block int, body func(k *kernel)) {
+	step, short := k.group*k.lanes, k.op.sums == 0 && !k.op.bounds
+	if k.held != nil || short || step == block {
+		for k.at = 0; k.at < block; k.at += step {
+			body(k)
+		}
+		k.at = 0
+		return
+	}
+	c, loop := k.c, k.newLabel("group")
+	k.index = c.GP64()
+	c.XORQ(k.index, k.index)
+	c.Label(loop)
+	body(k)
+	c.ADDQ(operand.U32(step), k.index)
+	c.CMPQ(k.index, operand.U32(block))
+	c.JNE(operand.LabelRef(loop))
+	k.index = nil
 }
 
 // rest handles less than a block.
@@ -114,6 +133,9 @@ func (k *kernel) pointers() {
 		load(name)
 	}
 	k.forSums(load)
+	if k.codes != nil {
+		load("float8")
+	}
 }
 
 // forSums ranges over the sets of accumulators.

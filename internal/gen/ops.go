@@ -10,7 +10,8 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, wholeCodes), same(1, floats), rounding(pairs(floats, float8Codes))),
+		types: join(pairs(floats, []*storage{code8}), pairs(floatsRead, []*storage{code16, i32}), same(1, floats),
+			rounding(pairs(floatsRead, []*storage{float8Type}))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -18,7 +19,7 @@ var ops = []*op{
 		name:   "DynamicQuantize",
 		doc:    "of each run: scale and zero chosen from the extremes of x; then as Quantize",
 		params: 2, bounds: true, chooses: true,
-		types: pairs([]*storage{f32, f16, bf16}, chosenCodes),
+		types: join(pairs([]*storage{f32, f16, bf16}, []*storage{code8}), pairs([]*storage{f32, anyHalf}, []*storage{code16})),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -26,14 +27,14 @@ var ops = []*op{
 		name:   "ChooseQParams",
 		doc:    "of each run: scale and zero chosen from the extremes of x",
 		params: 2, bounds: true, chooses: true,
-		types: inputs([]*storage{f32, f16, bf16}),
+		types: inputs([]*storage{f32, anyHalf}),
 	},
 	{
 		name:   "QuantizeBackward",
 		doc:    "dx[i] = inside(x[i]) ? dy[i]/scale : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats), anyFloat8),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.store(k.keep(in, k.div(k.load(0), k.scale())))
@@ -43,7 +44,9 @@ var ops = []*op{
 		name:   "Dequantize",
 		doc:    "y[i] = (q[i] - zero) * scale",
 		params: 2,
-		types:  join(pairs(allCodes, floats), same(1, floats)),
+		types:  join(pairs(codesRead, floats), same(1, floats)),
+		// What is done with 16 elements takes no longer than branches between types.
+		onAVX2: join(pairs([]*storage{s8, u8, s16, u16, i32, float8Type}, floats), same(1, floats)),
 		body: func(k *kernel) {
 			k.store(k.mul(k.codeLessZero(0), k.scale()))
 		},
@@ -61,7 +64,7 @@ var ops = []*op{
 		name:   "DequantizeBackward",
 		doc:    "dq[i] = dy[i] * scale; sum0[i] += dy[i] * (q[i] - zero); sum1[i] += dy[i]",
 		params: 2, sums: 2,
-		types: join(third(pairs(floats, allCodes)), same(2, floats)),
+		types: join(third(pairs(floats, codesRead)), same(2, floats)),
 		body: func(k *kernel) {
 			dy := k.load(0)
 			k.accumulate(0, nil, k.mul(dy, k.codeLessZero(1)))
@@ -74,7 +77,7 @@ var ops = []*op{
 		doc:    "y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0",
 		docF8:  "y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one",
 		params: 2, bounds: true,
-		types: withFloat8(same(1, floats), float8Codes...),
+		types: withFloat8(same(1, floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
@@ -88,7 +91,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats), anyFloat8),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.storeExact(k.keep(in, k.load(0)))
@@ -99,7 +102,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
 		docF8:  "dx[i] = lo <= u <= hi ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale",
 		params: 2, bounds: true, relative: true, sums: 2, group: 2,
-		types: withFloat8(same(2, floats), float8Codes...),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(1), k.scale())
 			r := k.round(u)
@@ -138,7 +141,7 @@ func (k *kernel) quantize() { k.store(k.code(k.quotient(k.load(0), k.scale()))) 
 // quickQuantize is quantize without divisions.
 func (k *kernel) quickQuantize() {
 	u := k.quickQuotient(k.load(0))
-	if k.out.narrow != nil {
+	if k.out == code8 {
 		k.storeQuick(u)
 	} else {
 		k.store(k.add(k.rintOrZero(u), k.zero()))
@@ -153,7 +156,7 @@ func (k *kernel) code(u value) value {
 		if k.codes == k.out {
 			return u
 		}
-		return k.roundFloat8(u, float8s[k.codes.name])
+		return k.roundFloat8(u)
 	}
 	r := k.rintOrZero(u)
 	return k.clamp(k.add(r, k.zero()))
@@ -171,7 +174,7 @@ func (k *kernel) inside(x value) mask {
 // round returns the code that u stands for, the zero point left out.
 func (k *kernel) round(u value) value {
 	if k.codes != nil {
-		return k.roundFloat8(u, float8s[k.codes.name])
+		return k.roundFloat8(u)
 	}
 	return k.rint(u)
 }
@@ -187,13 +190,9 @@ func (k *kernel) place(u, rounded value) value {
 
 // The types that kernels are made for.
 var (
-	floats      = []*storage{f32, f64, f16, bf16}
-	chosenCodes = []*storage{s8, u8, s16, u16}
-	wholeCodes  = append(chosenCodes[:4:4], i32)
-	float8Codes = []*storage{f8e4m3, f8e5m2}
-	allCodes    = slices.Concat(wholeCodes, float8Codes)
-	// anyFloat8 stands for all of float8Codes where bounds are compared and nothing is rounded.
-	anyFloat8 = &storage{name: "F8"}
+	floats     = []*storage{f32, f64, f16, bf16}
+	floatsRead = []*storage{f32, f64, anyHalf}
+	codesRead  = []*storage{anyByte, code16, i32}
 )
 
 // computeOf returns the type that storage types compute in.
@@ -209,7 +208,7 @@ type variant struct {
 	compute *storage
 	in      []*storage // of the data inputs
 	out     *storage   // of the data output, or nil
-	code    *storage   // the 8-bit float type that codes have, or nil
+	code    *storage   // float8Type where codes are rounded to one, or nil
 }
 
 func join(lists ...[]variant) (all []variant) {
@@ -250,7 +249,7 @@ func same(inputs int, types []*storage) (all []variant) {
 	return all
 }
 
-// rounding has codes rounded to the 8-bit floats that are the output.
+// rounding has codes rounded to the 8-bit floats of the output.
 func rounding(pairs []variant) (all []variant) {
 	for _, v := range pairs {
 		v.code = v.out
@@ -260,13 +259,11 @@ func rounding(pairs []variant) (all []variant) {
 }
 
 // withFloat8 adds the variants for codes that are 8-bit floats.
-func withFloat8(whole []variant, codes ...*storage) (all []variant) {
+func withFloat8(whole []variant) (all []variant) {
 	all = whole
-	for _, code := range codes {
-		for _, v := range whole {
-			v.code = code
-			all = append(all, v)
-		}
+	for _, v := range whole {
+		v.code = float8Type
+		all = append(all, v)
 	}
 	return all
 }

@@ -21,7 +21,7 @@ import (
 type quick struct {
 	first, last   reg.VecVirtual
 	inverse, rest reg.VecVirtual
-	zeros         reg.VecVirtual // 16-bit zero points
+	zeros         reg.VecVirtual // in all bytes that of the zero point
 }
 
 // What allows it: the length of a run, the bits of scales from 2^-60 to 2^60,
@@ -52,9 +52,11 @@ func (k *kernel) makeQuick(scale, zero, lo, hi reg.VecVirtual, one any) *quick {
 	k.emit("VSUBPS", zero, hi, q.last)
 	k.emit("VMULPS", scale, q.last, q.last)
 	k.emit("VCVTPS2DQ", zero, q.zeros)
-	k.emit("VPSLLD", 16, q.zeros, q.zeros)
-	k.emit("VPSRLD", 16, q.zeros, low)
-	k.emit(k.bits("VPOR"), low, q.zeros, q.zeros)
+	k.emit("VPSLLD", 24, q.zeros, q.zeros)
+	for _, distance := range []int{8, 16} {
+		k.emit("VPSRLD", distance, q.zeros, low)
+		k.emit(k.bits("VPOR"), low, q.zeros, q.zeros)
+	}
 	return q
 }
 
@@ -117,14 +119,24 @@ func (k *kernel) quickValue(u value) value {
 }
 
 // storeQuick stores rint(u) + zero as codes. The conversion makes a NaN
-// -2^31, the lower half of which is 0.
+// -2^31, the lowest byte of which is 0.
 func (k *kernel) storeQuick(u value) {
 	k.write(func(k *kernel, v value) []reg.Register {
-		words := k.words(k.apply("VCVTPS2DQ", v), 0)
-		for _, w := range words {
-			k.emit("VPADDW", k.quick.zeros, w, w)
+		whole := k.apply("VCVTPS2DQ", v)
+		var packed []reg.Register
+		if k.split {
+			packed = k.packWordsToBytes(k.words(whole, 0))
+		} else {
+			packed = k.toBytes(whole)
 		}
-		return k.out.narrow(k, words)
+		for _, r := range packed {
+			zeros := k.quick.zeros
+			if r.Size() == 16 {
+				zeros = zeros.AsX().(reg.VecVirtual)
+			}
+			k.emit("VPADDB", zeros, r, r)
+		}
+		return packed
 	}, u)
 }
 

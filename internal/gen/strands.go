@@ -23,7 +23,7 @@ var runFields = []field{
 	{"last", "[maxRuns]float32", "", 20 * maxRuns},
 	{"inverse", "[maxRuns]float32", "", 24 * maxRuns},
 	{"rest", "[maxRuns]float32", "", 28 * maxRuns},
-	{"zeros", "[maxRuns]uint32", "the zero point as two 16-bit integers", 32 * maxRuns},
+	{"zeros", "[maxRuns]uint32", "in each byte that of the zero point", 32 * maxRuns},
 }
 
 // maxRuns is how many runs a kernel handles in one call at most.
@@ -47,8 +47,10 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	if k.op.chooses {
 		k.choose(n, params, block)
 	}
+	rest, aligned, some := c.GP64(), k.newLabel("aligned"), k.newLabel("some")
 	if heads {
-		k.head(n, params, block)
+		k.head(n, rest, aligned, some)
+		c.Label(aligned)
 	}
 	if quick {
 		divide := k.newLabel("divide")
@@ -60,7 +62,11 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	}
 	if k.op.body != nil {
 		k.strandBlocks(n, params, block, k.op.body)
+		c.Label(some)
 		k.someOfStrands(n, params, block)
+	}
+	if heads {
+		k.endHead(n, rest, aligned)
 	}
 	c.DECQ(steps)
 	c.JEQ(operand.LabelRef(done))
@@ -97,11 +103,13 @@ func (o *op) hasHeads(isa *isa, v variant) bool {
 	return o.hasStrands(v) && isa.masks && o.sums == 0 && v.out != nil
 }
 
-// head handles the elements before the first cache line of a run, which lies
-// alike in all strands.
-func (k *kernel) head(n, params reg.GPVirtual, block int) {
-	c, count, skip := k.c, k.c.GP64(), k.newLabel("aligned")
-	k.jumpUnless("heads", skip)
+// head makes n the number of elements before the first cache line of a run, which lies
+// alike in all strands, rest what comes after, and jumps to what handles some elements.
+// Where there is no head, rest is negative.
+func (k *kernel) head(n, rest reg.GPVirtual, aligned, some string) {
+	c, count := k.c, k.c.GP64()
+	c.MOVQ(operand.I32(-1), rest)
+	k.jumpUnless("heads", aligned)
 	c.MOVQ(k.ptr["out"], count)
 	c.NEGQ(count)
 	c.ANDQ(operand.Imm(63), count)
@@ -109,12 +117,24 @@ func (k *kernel) head(n, params reg.GPVirtual, block int) {
 	c.CMPQ(count, n)
 	c.CMOVQGT(n, count)
 	c.SUBQ(count, n)
-	k.someOfStrands(count, params, block)
-	// The last vector went too far: count is now below 0 by as much.
+	c.MOVQ(n, rest)
+	c.MOVQ(count, n)
+	c.JMP(operand.LabelRef(some))
+}
+
+// endHead goes on with what comes after a head, if this was one: its last vector went
+// too far, n is below 0 by as much.
+func (k *kernel) endHead(n, rest reg.GPVirtual, aligned string) {
+	c, whole := k.c, k.newLabel("whole")
+	c.TESTQ(rest, rest)
+	c.JL(operand.LabelRef(whole))
 	k.forData(func(name string, t *storage) {
-		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: count, Scale: uint8(t.size)}, k.ptr[name])
+		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: n, Scale: uint8(t.size)}, k.ptr[name])
 	})
-	c.Label(skip)
+	c.MOVQ(rest, n)
+	c.MOVQ(operand.I32(-1), rest)
+	c.JMP(operand.LabelRef(aligned))
+	c.Label(whole)
 }
 
 // strandBlocks handles all whole turns of a step.
@@ -130,10 +150,7 @@ func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *k
 		k.holding(body, func(body func(k *kernel)) {
 			c.Label(next)
 			k.prefetch(block)
-			for k.at = 0; k.at < block; k.at += k.group * k.lanes {
-				body(k)
-			}
-			k.at = 0
+			k.eachGroup(block, body)
 			k.advanceData(block)
 			c.SUBQ(operand.U32(block), left)
 			c.JNE(operand.LabelRef(next))

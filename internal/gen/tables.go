@@ -57,8 +57,8 @@ var kernelTables = []kernelTable{
 		bend: [2]cellKernel{gatherBend2{K}, gatherBend3{K}},
 		weights: [2]cellKernel{gatherWeights2{K}, gatherWeights3{K}},
 		cubic: [2]cubicCell{
-			{gridCubicLocate2{K}, gridCubicCombine2{K}, gridCubicPlace2{K}, gridCubicPixels2{K}},
-			{gridCubicLocate3{K}, gridCubicCombine3{K}, gridCubicPlace3{K}, gridCubicPixels3{K}},
+			{gridCubicLocate2{K}, gridCubicCombine2{K}, gridCubicPixels2{K}},
+			{gridCubicLocate3{K}, gridCubicCombine3{K}, gridCubicPixels3{K}},
 		},
 		band: gatherBand{I},
 		add: [5]tapAdd{gridTapAdd1{T}, gridTapAdd4{T}, gridTapAdd8{T}, gridTapAdd12{T}, gridTapAdd16{K}},

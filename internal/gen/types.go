@@ -1,23 +1,73 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 // The storage types; bf16 is in bfloat16.go, 8-bit floats are in float8.go. A
 // type of codes needs its load, its pack and its masked store, and nothing
-// elsewhere.
+// elsewhere. Codes of one size have kernels in common: loads branch on the frame's
+// kind of them, and of whole numbers that are stored the lowest bits are the code.
 var (
 	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
 	f64  = &storage{"F64", 8, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
 	f16  = &storage{"F16", 2, loadF16, packF16, packF16, storeMasked16, nil}
 	bf16 = &storage{"BF16", 2, loadBF16, packBF16, truncateBF16, storeMasked16, nil}
-	s8   = &storage{"S8", 1, loadCodes("VPMOVSXBD"), packCodes("VPACKSSWB", "VPMOVSDB"), nil, storeMaskedCodes("VPMOVSDB"), narrow("VPACKSSWB")}
-	u8   = &storage{"U8", 1, loadCodes("VPMOVZXBD"), packCodes("VPACKUSWB", "VPMOVUSDB"), nil, storeMaskedCodes("VPMOVUSDB"), narrow("VPACKUSWB")}
-	s16  = &storage{"S16", 2, loadCodes("VPMOVSXWD"), packWords("VPACKSSDW", "VPMOVSDW"), nil, storeMaskedCodes("VPMOVSDW"), nil}
-	u16  = &storage{"U16", 2, loadCodes("VPMOVZXWD"), packWords("VPACKUSDW", "VPMOVUSDW"), nil, storeMaskedCodes("VPMOVUSDW"), nil}
+	s8   = &storage{name: "S8", size: 1, load: loadCodes("VPMOVSXBD")}
+	u8   = &storage{name: "U8", size: 1, load: loadCodes("VPMOVZXBD")}
+	s16  = &storage{name: "S16", size: 2, load: loadCodes("VPMOVSXWD")}
+	u16  = &storage{name: "U16", size: 2, load: loadCodes("VPMOVZXWD")}
+
+	// What stands for several types: numbers of 16 bits and codes of a byte that are read,
+	// whole codes.
+	anyHalf = &storage{name: "H16", size: 2, of: []*storage{f16, bf16}}
+	anyByte = &storage{name: "C8", size: 1, of: []*storage{s8, u8, f8e4m3, f8e5m2}}
+	code8   = &storage{"I8", 1, nil, packCodes, nil, storeMaskedCodes("VPMOVDB"), []*storage{s8, u8}}
+	code16  = &storage{"I16", 2, nil, packWords, nil, storeMaskedCodes("VPMOVDW"), []*storage{s16, u16}}
 )
+
+// load returns elements of a data input.
+func (k *kernel) load(input int) value {
+	if k.split && k.tail == nil {
+		return k.loadSplit(input)
+	}
+	t := k.in[input]
+	if t.of == nil {
+		return k.loadOf(t, input)
+	}
+	// One of several types: the same branches are taken all along a run.
+	v, loaded := value(nil), k.newLabel("loaded")
+	for kind, one := range t.of {
+		other := k.newLabel("kind")
+		if last := len(t.of) - 1; kind < last {
+			k.c.CMPB(k.field("kind"), operand.U8(kind))
+			k.c.JNE(operand.LabelRef(other))
+		}
+		if u := k.loadOf(one, input); kind == 0 {
+			v = u
+		} else {
+			for i := range v {
+				k.emit(k.ps("VMOVA"), u[i], v[i])
+			}
+		}
+		k.c.JMP(operand.LabelRef(loaded))
+		k.c.Label(other)
+	}
+	k.c.Label(loaded)
+	return v
+}
+
+// loadOf returns elements of a data input that has a type.
+func (k *kernel) loadOf(t *storage, input int) value {
+	v := make(value, k.group)
+	for i := range v {
+		v[i] = t.load(k, k.pointer(fmt.Sprintf("in%d", input), i, t.size))
+	}
+	return v
+}
 
 // half returns a register of half a vector's size.
 func (k *kernel) half() reg.VecVirtual {
@@ -92,27 +142,24 @@ func loadCodes(widen string) func(k *kernel, from memory) reg.VecVirtual {
 	}
 }
 
-func packCodes(narrow, direct string) func(k *kernel, v value) []reg.Register {
-	return func(k *kernel, v value) []reg.Register {
-		return k.toBytes(narrow, direct, k.toInt32(v))
-	}
-}
+func packCodes(k *kernel, v value) []reg.Register { return k.toBytes(k.toInt32(v)) }
 
 // toBytes narrows vectors of 32-bit integers: to be stored, whole ones are
 // packed, those of a tail stay as they are.
-func (k *kernel) toBytes(narrow, direct string, whole value) (packed []reg.Register) {
+func (k *kernel) toBytes(whole value) (packed []reg.Register) {
 	switch {
 	case k.tail != nil:
 		return registers(whole)
 	case !k.isa.masks:
-		return k.narrowWords(narrow, k.packPairs("VPACKSSDW", whole))
+		return k.packWordsToBytes(k.packPairs("VPACKSSDW", whole))
 	case len(whole) == 4:
 		// Packing works within quarters of a register: the dwords come
 		// out transposed.
 		a, b := k.vector(), k.vector()
 		k.emit("VPACKSSDW", whole[1], whole[0], a)
 		k.emit("VPACKSSDW", whole[3], whole[2], b)
-		k.emit(narrow, b, a, a)
+		k.lowBytes(value{a, b})
+		k.emit("VPACKUSWB", b, a, a)
 		var transposed []operand.Constant
 		for i := range 16 {
 			transposed = append(transposed, operand.U32(i%4*4+i/4))
@@ -122,44 +169,47 @@ func (k *kernel) toBytes(narrow, direct string, whole value) (packed []reg.Regis
 	}
 	for _, x := range whole {
 		bytes := k.c.XMM()
-		k.emit(direct, x, bytes)
+		k.emit("VPMOVDB", x, bytes)
 		packed = append(packed, bytes)
 	}
 	return packed
 }
 
-// narrow packs 16-bit codes, a group of vectors.
-func narrow(name string) func(k *kernel, words value) []reg.Register {
-	return func(k *kernel, words value) []reg.Register { return k.narrowWords(name, words) }
+// lowBytes clears the upper byte of words: packing takes numbers of more than 8
+// bits for 255.
+func (k *kernel) lowBytes(words value) {
+	for _, w := range words {
+		k.emit(k.bits("VPAND"), k.pinned(k.constant(uint32(0x00FF00FF))), w, w)
+	}
 }
 
-func (k *kernel) narrowWords(name string, words value) []reg.Register {
+// packWordsToBytes packs 16-bit codes, a group of vectors.
+func (k *kernel) packWordsToBytes(words value) []reg.Register {
+	k.lowBytes(words)
 	if !k.isa.masks {
 		upper, bytes := k.c.XMM(), k.c.XMM()
 		k.emit("VEXTRACTI128", 1, words[0], upper)
-		k.emit(name, upper, words[0].AsX(), bytes)
+		k.emit("VPACKUSWB", upper, words[0].AsX(), bytes)
 		return []reg.Register{bytes}
 	}
-	return registers(k.packPairs(name, words))
+	return registers(k.packPairs("VPACKUSWB", words))
 }
 
 // packWords narrows vectors of 32-bit integers to 16 bits.
-func packWords(narrow, direct string) func(k *kernel, v value) []reg.Register {
-	return func(k *kernel, v value) (packed []reg.Register) {
-		whole := k.toInt32(v)
-		switch {
-		case k.tail != nil:
-			return registers(whole)
-		case len(whole)%2 == 0:
-			return registers(k.packPairs(narrow, whole))
-		}
-		for _, x := range whole {
-			words := k.half()
-			k.emit(direct, x, words)
-			packed = append(packed, words)
-		}
-		return packed
+func packWords(k *kernel, v value) (packed []reg.Register) {
+	whole := k.toInt32(v)
+	switch {
+	case k.tail != nil:
+		return registers(whole)
+	case len(whole)%2 == 0:
+		return registers(k.words(whole, 0))
 	}
+	for _, x := range whole {
+		words := k.half()
+		k.emit("VPMOVDW", x, words)
+		packed = append(packed, words)
+	}
+	return packed
 }
 
 // packPairs narrows pairs of vectors to half the bits. Packing works within
