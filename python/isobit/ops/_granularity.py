@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from .._explain import check_dense, is_numpy_number, spell
 from .._load import DTYPES
@@ -65,6 +65,9 @@ _INTEGERS = [dtype for dtype, code, bits, _ in DTYPES if code <= 1 and bits > 4]
 FLOAT8 = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 
 
+_LAZY = (UninitializedBuffer, UninitializedParameter)  # torch's is_lazy is an op to dynamo
+
+
 def of_all(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """A forward's arguments. Of a whole tensor's scale and zero point torch asks one element, whatever its dimensions."""
     if name != "per_tensor":
@@ -73,7 +76,7 @@ def of_all(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _scalar(parameter: Any) -> Any:
-    if not isinstance(parameter, Tensor) or is_lazy(parameter) or parameter.dim() < 2:
+    if not isinstance(parameter, Tensor) or isinstance(parameter, _LAZY) or parameter.dim() < 2:
         return parameter
     if parameter.is_nested or parameter.layout != torch.strided:
         return parameter  # of which the op says what is odd
