@@ -7,7 +7,7 @@ import (
 
 var symmetricAttr = attr{
 	name: "symmetric", kind: boolAttr, def: true,
-	doc: "true: scales reach from 0 to the largest absolute value, zero points are 0, and qmax is at least 1; false: from the smallest to the largest value, and 0",
+	doc: "true: scales reach from 0 to the largest absolute value, and zero points are 0; false: from the smallest to the largest value, and 0",
 }
 
 // The scale and zero point that an op chooses: outputs.
@@ -120,15 +120,8 @@ func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMa
 	}
 }
 
-// checkChosen refuses ranges for which no scale is finite and above 0.
 func checkChosen(p *Problem) error {
-	qmin, qmax, symmetric := p.int("qmin"), p.int("qmax"), p.bool("symmetric")
-	switch {
-	case symmetric && qmax < 1:
-		return p.errorf("qmax", "is %d; want at least 1 with %s=true", qmax, named("symmetric"))
-	case !symmetric && qmin == qmax:
-		return p.errorf("qmin", "is %d, as %s; want less with %s=false", qmin, named("qmax"), named("symmetric"))
-	case !symmetric && !p.has("zero_point"):
+	if !p.bool("symmetric") && !p.has("zero_point") {
 		return p.errorf("zero_point", "is none, but %s=false chooses one", named("symmetric"))
 	}
 	return nil

@@ -96,15 +96,8 @@ var codeBounds = map[tensor.DType][]bounds{
 }
 
 // codeRange draws bounds that a type of codes holds.
-func (s *Source) codeRange(t *text, dtype tensor.DType) { s.bounds(t, codeBounds[dtype]) }
-
-// chosenRange is codeRange where a scale is chosen, which wants a code above 0.
-func (s *Source) chosenRange(t *text, dtype tensor.DType) {
-	s.bounds(t, slices.DeleteFunc(slices.Clone(codeBounds[dtype]), func(b bounds) bool { return b[1] < 1 }))
-}
-
-func (s *Source) bounds(t *text, of []bounds) {
-	b := oneOf(s, of...)
+func (s *Source) codeRange(t *text, dtype tensor.DType) {
+	b := oneOf(s, codeBounds[dtype]...)
 	t.add("qmin", b[0])
 	t.add("qmax", b[1])
 }
@@ -193,14 +186,14 @@ func fakeQuantizeBackwardKeys(s *Source, t *text, _ tensor.DType) {
 }
 
 func chooseKeys(s *Source, t *text, _ tensor.DType) {
-	s.chosenRange(t, tensor.S8)
+	s.codeRange(t, tensor.S8)
 	s.chosen(t)
 }
 
 func dynamicKeys(s *Source, t *text, _ tensor.DType) {
 	q := t.storable(oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4, tensor.S16, tensor.U16))
 	t.add("q", q)
-	s.chosenRange(t, q)
+	s.codeRange(t, q)
 	s.chosen(t)
 }
 

@@ -20,11 +20,6 @@ BAD = {
     "scale's length": (ValueError, ": scales has shape", lambda: quantize(s=S[:3])),
     "zero point's length": (ValueError, ": zero_points has shape", lambda: quantize(z=Z[:3])),
     "range": (ValueError, ": quant_min is 5, above quant_max", lambda: quantize(low=5, high=-5)),
-    "range that no scale is chosen for": (
-        ValueError,
-        ": quant_max is 0; want at least 1 with symmetric=true",
-        lambda: isobit.choose_qparams_per_tensor(X, quant_max=0),
-    ),
     "range beyond the type": (ValueError, ": quant_max is 128; torch.int8 ends at 127", lambda: quantize(high=128)),
     "zero point beyond the range": (ValueError, ": zero_points is 200 at position 0", lambda: quantize(z=Z + 200)),
     "integer input": (ValueError, ": input is torch.int32; want one of torch.float32,", lambda: quantize(x=X.int())),

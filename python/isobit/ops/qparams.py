@@ -132,7 +132,7 @@ def choose_qparams_per_tensor(
     """(scale, zero_point) for codes of dtype, from the smallest and largest value; each of shape [].
 
     Symmetric: ``scale = max|input| / quant_max`` and a zero point of 0; unsigned codes cannot hold what is
-    negative then: use ``symmetric=False`` for them, or where quant_max is below 1, which is a ValueError. Asymmetric: the range is widened to include 0,
+    negative then: use ``symmetric=False`` for them. Asymmetric: the range is widened to include 0,
     ``scale = (high - low) / (quant_max - quant_min)`` and
     ``zero_point = clamp(rint(quant_min - low / scale), quant_min, quant_max)``. quant_min and quant_max are
     dtype's unless given. A range of zeros has the scale 1, one with a NaN the scale NaN. The scale is float32
