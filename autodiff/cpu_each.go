@@ -27,16 +27,16 @@ func in64(cost int, f func(float64) float64) loop {
 	return mapped(cost, kernel.In64[float32](f), f)
 }
 
-func rows1[T any](f func(z, x, y []T)) loop {
+func rows1[T any](cost int, f func(z, x, y []T)) loop {
 	return func(k *call) error {
-		kernel.Rows(k.t, elements[T](k.out[0]), elements[T](k.in[0]), nil, f)
+		kernel.Rows(k.t, cost, elements[T](k.out[0]), elements[T](k.in[0]), nil, f)
 		return nil
 	}
 }
 
-func rows2[T any](f func(z, x, y []T)) loop {
+func rows2[T any](cost int, f func(z, x, y []T)) loop {
 	return func(k *call) error {
-		kernel.Rows(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), f)
+		kernel.Rows(k.t, cost, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), f)
 		return nil
 	}
 }
@@ -67,7 +67,7 @@ func clampOf[T kernel.Float](k *call) error {
 // clampGrad passes the gradient inside, bounds included.
 func clampGrad[T kernel.Float](k *call) error {
 	lo, hi := T(k.at.Floats[0]), T(k.at.Floats[1])
-	rows2(func(z, g, x []T) {
+	rows2(1, func(z, g, x []T) {
 		for i := range z {
 			z[i] = 0
 			if x[i] >= lo && x[i] <= hi {
@@ -75,20 +75,6 @@ func clampGrad[T kernel.Float](k *call) error {
 			}
 		}
 	})(k)
-	return nil
-}
-
-const geluCost = 8 // elements that are added, in the time of one
-
-func gelu[T kernel.Float](k *call) error {
-	z, x := elements[T](k.out[0]), elements[T](k.in[0])
-	k.t.For(len(z), geluCost, 64, func(lo, hi int) { detmath.GeluRow(z[lo:hi], x[lo:hi]) })
-	return nil
-}
-
-func geluGrad[T kernel.Float](k *call) error {
-	z, g, x := elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1])
-	k.t.For(len(z), geluCost, 64, func(lo, hi int) { detmath.GeluGradRow(z[lo:hi], g[lo:hi], x[lo:hi]) })
 	return nil
 }
 

@@ -149,12 +149,12 @@ func TestRowsHaveTheBitsOfOne(t *testing.T) {
 				}
 			}
 		}
-		GeluRow(z, x)
+		GeluRow(z, x, nil)
 		holds("gelu", func(i int) float64 { return Gelu(x[i]) })
 		GeluGradRow(z, g, x)
 		holds("gelu's gradient", func(i int) float64 { return g[i] * GeluGrad(x[i]) })
 		z = slices.Clone(x)
-		GeluRow(z, z)
+		GeluRow(z, z, nil)
 		holds("gelu in place", func(i int) float64 { return Gelu(x[i]) })
 	}
 }

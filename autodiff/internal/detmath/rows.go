@@ -11,7 +11,7 @@ const block = 128
 type numbers [block]float64
 
 // GeluRow writes Gelu of each number.
-func GeluRow[T float32 | float64](z, x []T) {
+func GeluRow[T float32 | float64](z, x, _ []T) {
 	var at, e numbers
 	for len(x) > 0 {
 		n := min(len(x), block)

@@ -16,9 +16,9 @@ func Map[T, R any](t Threads, cost int, z []R, x []T, f func(T) R) {
 	})
 }
 
-// Rows calls loop on pieces of z, x and, where they are given, y.
-func Rows[T any](t Threads, z, x, y []T, loop func(z, x, y []T)) {
-	t.For(len(z), 1, 64, func(lo, hi int) {
+// Rows calls loop on pieces of z, x and, where they are given, y; cost is of an element, as for Threads.For.
+func Rows[T any](t Threads, cost int, z, x, y []T, loop func(z, x, y []T)) {
+	t.For(len(z), cost, 64, func(lo, hi int) {
 		if y == nil {
 			loop(z[lo:hi], x[lo:hi], nil)
 		} else {

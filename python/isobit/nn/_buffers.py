@@ -30,7 +30,10 @@ def write(t: Tensor, value: Tensor) -> None:
 
 def assign(module: torch.nn.Module, name: str, value: Tensor) -> None:
     """Writes a parameter or a buffer in place; what torch.nn.utils.parametrize made of it through its right_inverse."""
-    now: Tensor = getattr(module, name)
+    _assign(module, name, getattr(module, name), value)
+
+
+def _assign(module: torch.nn.Module, name: str, now: Tensor, value: Tensor) -> None:
     by: Any = module._modules.get("parametrizations")
     if by is None or name not in by:
         write(now, value)
@@ -54,10 +57,7 @@ def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
             f"{owner}: vmap and torch.func's transforms cannot set {name}; observe before, or disable_observer()"
         )
     if buffer.shape == value.shape and buffer.dtype == value.dtype:
-        if module._modules.get("parametrizations") is None:
-            write(buffer, value)
-        else:
-            assign(module, name, value)
+        _assign(module, name, buffer, value)
         return
     fresh = value.detach().clone()  # not an alias: the next write is in place
     if not compiling and fresh.is_inference():  # it is written when the mode it was computed in has ended

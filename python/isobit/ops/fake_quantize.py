@@ -109,9 +109,9 @@ def fake_quantize_per_tensor_affine(
     As ``torch.fake_quantize_per_tensor_affine``. The gradient of input is the straight-through
     estimate. A scale, and a float zero point, that require a gradient get that of learned step size
     quantization (LSQ, arXiv:1902.08153), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
-    ``rounding="reciprocal"`` gives PyTorch's bits on the CPU, but of NaN, per channel of what is beyond 2^63 scales, and of
-    float64, for which PyTorch has ``1 / scale`` in float32. ``code_dtype`` names 8-bit float codes, which have a
-    scale only. ``out`` takes the result."""
+    ``rounding="reciprocal"`` gives PyTorch's bits on the CPU, but of NaN, per channel of what is beyond 2^63 scales,
+    and of float64, for which PyTorch has ``1 / scale`` in float32. ``code_dtype`` names 8-bit float codes, which have
+    a scale only. ``out`` takes the result."""
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:
