@@ -10,6 +10,8 @@ from kit import assert_same
 from test_arguments import CASES, good
 from test_errors import BAD
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_map_only
 
 DTYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.complex64, torch.bool)  # fmt: skip
@@ -186,17 +188,48 @@ def test_zero_points_of_float8_are_known():
         assert isobit.quantize_per_channel(x, scale, None, *at).shape == (4, 6)
 
 
+# FakeTensorMode with and without symbols: those of torch.export, and of who estimates what a program takes.
+WITHOUT_VALUES = {
+    "meta": lambda: torch.device("meta"),
+    "fake": FakeTensorMode,
+    "symbols": lambda: FakeTensorMode(shape_env=ShapeEnv()),
+}
+
+
 @pytest.mark.parametrize("padding", (None, 1))
-def test_sparse_gradients_on_meta(padding):
+@pytest.mark.parametrize("mode", WITHOUT_VALUES.values(), ids=WITHOUT_VALUES)
+def test_sparse_gradients_without_values(mode, padding):
     """How many rows differ nobody knows there: the gradient has its layout, shape and type."""
-    indices = torch.zeros(4, dtype=torch.int64, device="meta")
-    offsets = indices[:2]
-    for f in (
-        lambda w: isobit.embedding(indices, w, padding, sparse=True),
-        lambda w: isobit.embedding_bag(indices.view(2, 2), w, padding_idx=padding, sparse=True),
-        lambda w: isobit.embedding_bag(indices, w, offsets, padding_idx=padding, sparse=True, include_last_offset=True),
-    ):
-        weight = torch.ones(5, 3, device="meta", requires_grad=True)
-        f(weight).sum().backward()
-        dw = weight.grad
-        assert (dw.layout, dw.shape, dw.dtype, dw.device) == (torch.sparse_coo, (5, 3), torch.float32, weight.device)
+    with mode():
+        indices = torch.zeros(4, dtype=torch.int64)
+        offsets = indices[:2]
+        for f in (
+            lambda w: isobit.embedding(indices, w, padding, sparse=True),
+            lambda w: isobit.embedding_bag(indices.view(2, 2), w, padding_idx=padding, sparse=True),
+            lambda w: isobit.embedding_bag(
+                indices, w, offsets, padding_idx=padding, sparse=True, include_last_offset=True
+            ),
+        ):
+            weight = torch.ones(5, 3, requires_grad=True)
+            f(weight).sum().backward()
+            dw = weight.grad
+            assert (dw.layout, dw.shape, dw.dtype, dw.device) == (
+                torch.sparse_coo,
+                (5, 3),
+                torch.float32,
+                weight.device,
+            )
+
+
+def test_sparse_gradients_are_recorded_with_their_rows():
+    """A program that make_fx records from fake tensors counts the rows of the indices it is run with."""
+
+    def gradient(weight, indices):
+        return torch.autograd.grad(isobit.embedding(indices, weight, 1, sparse=True).sum(), weight)[0]
+
+    weight = torch.ones(5, 3, requires_grad=True)
+    program = make_fx(gradient, tracing_mode="fake")(weight, torch.tensor([0, 1, 2, 3]))
+    indices = torch.tensor([4, 1, 2, 4])
+    dw = program(weight, indices)
+    assert dw.is_coalesced() and dw.indices().tolist() == [[2, 4]]
+    assert_same(dw.to_dense(), gradient(weight, indices).to_dense())

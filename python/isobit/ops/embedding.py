@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
@@ -83,15 +85,20 @@ def _sparse_gradient(
 
 def _distinct(indices: Tensor) -> tuple[Tensor, Tensor]:
     """The rows that indices name, ascending, and for each index which of them it is."""
-    if indices.is_meta:  # as if no two were equal: nobody knows
+    if not _has_values(indices):  # as if no two were equal
         return indices.flatten(), indices
     found, position = torch.unique(indices, sorted=True, return_inverse=True)
     return found, position
 
 
+def _has_values(indices: Tensor) -> bool:
+    """Whether anyone knows them: of fake tensors whoever runs what make_fx records."""
+    return not (indices.is_meta or (isinstance(indices, FakeTensor) and get_proxy_mode() is None))
+
+
 def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], left_out: int | None) -> Tensor:
     """A sparse gradient of ascending rows, without one that is left out."""
-    if left_out is not None and not found.is_meta:
+    if left_out is not None and _has_values(found):
         kept = (found != left_out).nonzero().squeeze(1)
         found, values = found[kept], values[kept]
     # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
