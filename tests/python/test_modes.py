@@ -103,3 +103,30 @@ def test_flops_are_counted_as_linear_says():
                 y.sum().backward()
             counts.append(counted.get_total_flops())
         assert counts[0] == counts[1] > 0
+
+
+def test_the_op_that_scales_rows_tells_autograd():
+    """torch.ops.isobit.embedding_renorm_, too: torch itself does not count what a library's op writes."""
+    scale = torch.ops.isobit.embedding_renorm_
+    weight, rows = torch.ones(6, 4, requires_grad=True), torch.tensor([1])
+    saved = weight * 9
+    y = saved.square()
+    with torch.no_grad():
+        scale(saved, rows, 0.1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    for wanted in (weight, weight * 1):
+        with pytest.raises(RuntimeError, match="weight requires a gradient; call it under torch.no_grad"):
+            scale(wanted, rows, 0.1)
+    with torch.inference_mode():
+        frozen = torch.ones(6, 4)
+    with pytest.raises(RuntimeError, match="embedding_renorm_: weight is an inference tensor"):
+        scale(frozen, rows, 0.1)
+    assert frozen.min() == 1
+    with torch.inference_mode():
+        scale(frozen, rows, 0.1)
+    assert frozen[1].norm() < 0.11
+    for f in (scale, isobit.embedding_renorm_, torch.compile(scale, backend="aot_eager", fullgraph=True)):
+        plain = torch.ones(6, 4)
+        f(plain, rows, 0.1)
+        assert plain._version > 0

@@ -130,9 +130,29 @@ def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *at
     return None if folded.dim() >= MOST_DIMS else (_FORWARD.raw(weight, folded, *attributes), 0)
 
 
+def _refuse_derivatives(weight: Tensor) -> None:
+    if wants_gradient(weight):
+        raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
+    if has_tangent(weight):
+        raise NotImplementedError("embedding_renorm_: weight has a tangent, and there is no derivative in forward mode")
+
+
+def _autograd_renorm(keys: torch._C.DispatchKeySet, weight: Tensor, *rest: Any) -> None:
+    _refuse_derivatives(weight)
+    _RENORM.raw.redispatch(keys & torch._C._after_autograd_keyset, weight, *rest)
+
+
+def _counted_renorm(keys: torch._C.DispatchKeySet, weight: Tensor, *rest: Any) -> None:
+    check_not_inference("embedding_renorm_: weight", weight)
+    _RENORM.raw.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, weight, *rest)
+    torch.autograd.graph.increment_version(weight)
+
+
 register(_FORWARD, _vmap_forward)
 register(_BACKWARD)
 torch.library.register_vmap("isobit::embedding_renorm_", _vmap_renorm, lib=LIBRARY)
+LIBRARY.impl("embedding_renorm_", _autograd_renorm, "Autograd", with_keyset=True)
+LIBRARY.impl("embedding_renorm_", _counted_renorm, "ADInplaceOrView", with_keyset=True)
 
 
 def _row(padding_idx: int | None, rows: int, op: str = "embedding") -> int:
@@ -259,10 +279,7 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     torch.linalg.vector_norm has it; with others than these, 1 and 2 the last bits depend on the processor, and
     CUDA takes 1, 2 and inf. An index out of range is an error that names its position and value."""
     check_dense("embedding_renorm_", weight=weight, indices=indices)
-    if wants_gradient(weight):
-        raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
-    if has_tangent(weight):
-        raise NotImplementedError("embedding_renorm_: weight has a tangent, and there is no derivative in forward mode")
+    _refuse_derivatives(weight)
     check_not_inference("embedding_renorm_: weight", weight)
     op = "embedding_renorm_"
     _renorm(weight, indices, _number(op, "max_norm", max_norm), _number(op, "norm_type", norm_type))
@@ -270,11 +287,13 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 
 def _renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    if not is_dynamo_compiling() and weight.is_neg():  # torch's fallback for those wants an op that returns a tensor
-        plain = weight.resolve_neg()
-        _RENORM(plain, indices, max_norm, norm_type)
-        weight.copy_(plain)
-        return
-    _RENORM(weight, indices, max_norm, norm_type)
     if not is_dynamo_compiling():
-        torch.autograd.graph.increment_version(weight)
+        if weight.is_neg():  # torch's fallback for those wants an op that returns a tensor
+            plain = weight.resolve_neg()
+            _RENORM(plain, indices, max_norm, norm_type)
+            weight.copy_(plain)
+            return
+        if _RENORM.fast(weight, indices, max_norm, norm_type) is None:
+            torch.autograd.graph.increment_version(weight)  # as torch's dispatcher does
+            return
+    _RENORM.dispatch(weight, indices, max_norm, norm_type)
