@@ -68,7 +68,6 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
         args = without_zero_point(op, args, 2)
     carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
     call = op.apply if carries and out is None else op if out is None else partial(write_out, op, out)
-    # Float codes carry a gradient to the input alone, integers and 8-bit floats none.
     detached = (a.detach() if isinstance(a, Tensor) and i >= carries else a for i, a in enumerate(args))
     if is_dynamo_compiling():  # which has the words of the op's fake
         return call(*detached)
@@ -92,10 +91,12 @@ def quantize_per_tensor(
 ) -> Tensor:
     """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)`` of floats, in input's shape.
 
-    As ``torch.ops.quantized_decomposed.quantize_per_tensor``. The result is of ``dtype``. With a float one the codes
-    are floats that carry the straight-through gradient to ``input`` alone. Integer codes are int8, uint8, int16,
-    uint16 and int32; torch.int4 and torch.uint4 give bytes (uint8) with two codes each, the lower half
-    first, along the last dimension; the 8-bit floats have a scale only. A float ``zero_point`` is
+    As ``torch.ops.quantized_decomposed.quantize_per_tensor``. The result is of ``dtype``. With float64,
+    float32, float16 or bfloat16 the codes carry the straight-through gradient to ``input`` alone, and none with
+    others, 8-bit floats among them, whose gradients would have 8 bits: those of scale and zero point, and of all
+    codes, are fake_quantize's. Integer codes are int8, uint8, int16, uint16 and int32; torch.int4 and torch.uint4
+    give bytes (uint8) with two codes each, the lower half first, along the last dimension; the 8-bit floats have a
+    scale only. A float ``zero_point`` is
     rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
     of dividing, which are PyTorch's bits on the CPU where float32 holds the scale, but of NaN. ``out`` takes the
     result."""
