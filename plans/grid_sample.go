@@ -106,6 +106,8 @@ func inferSampler(p *Problem) ([]int64, error) {
 		return nil, p.errorf("grid", "has shape %s; want %d dimensions, the first %d, the last %d", tensor.ShapeText(grid), dims+2, input[0], dims)
 	case slices.Min(input[2:]) == 0:
 		return nil, p.errorf("input", "has shape %s; want spatial extents of at least 1", tensor.ShapeText(input))
+	case slices.Max(input[2:]) > 1<<24 && p.DType("input").Compute() == tensor.F32:
+		return nil, p.errorf("input", "has shape %s; want spatial extents of at most 16777216, whose pixels %s tells apart", tensor.ShapeText(input), named("f32"))
 	}
 	if in, g := p.DType("input"), p.DType("grid"); g != in && !(in.Size() == 2 && g == tensor.F32) {
 		return nil, p.errorf("grid", "is %s with an input of %s; want %[2]s%s", g, in, map[bool]string{true: " or " + named("f32")}[in.Size() == 2])

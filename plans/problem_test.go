@@ -161,6 +161,8 @@ func TestBadTexts(t *testing.T) {
 		{"grid_sample input=f32[1,2,3] grid=f32[1,2,2]", "grid_sample", "input", `want \[N, C, H, W\] or \[N, C, D, H, W\]$`},
 		{"grid_sample input=f32[1,2,3,3] grid=f32[2,2,2,2]", "grid_sample", "grid", `^has shape \[2, 2, 2, 2\]; want 4 dimensions, the first 1, the last 2$`},
 		{"grid_sample input=f32[1,2,0,3] grid=f32[1,2,2,2]", "grid_sample", "input", `want spatial extents of at least 1$`},
+		{"grid_sample input=bf16[1,1,1,16777217] grid=f32[1,1,1,2]", "grid_sample", "input", `^has shape \[1, 1, 1, 16777217\]; want spatial extents of at most 16777216, whose pixels f32 tells apart$`},
+		{"grid_sample_backward grad_output=f32[1,1,1,1] input=f32[1,1,16777217,1] grid=f32[1,1,1,2]", "grid_sample_backward", "input", `want spatial extents of at most 16777216`},
 		{"grid_sample input=f32[1,2,3,3,3] grid=f32[1,2,2,2] mode=bicubic", "grid_sample", "grid", `^has shape \[1, 2, 2, 2\]; want 5 dimensions, the first 1, the last 3$`},
 		{"grid_sample_backward grad_output=f32[1,2,2,2,1] input=f32[1,2,3,3,3] grid=f32[1,2,2,2,3] mode=bicubic", "grid_sample_backward", "grad_output", `^has shape \[1, 2, 2, 2, 1\]; want \[1, 2, 2, 2, 2\]$`},
 		{"grid_sample input=f32[1,2,3,3] grid=f64[1,2,2,2]", "grid_sample", "grid", `^is f64 with an input of f32; want f32$`},

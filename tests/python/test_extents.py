@@ -1,0 +1,39 @@
+"""grid_sample of the largest extents: up to 2^24 pixels have coordinates of their own in float32."""
+
+import isobit
+import pytest
+import torch
+from kit import assert_same, expect, spell
+
+MOST = 2**24
+AT = (-1.0, -1 + 2**-23, 0.0, 0.5, 1 - 2**-24, 1.0, 1 + 2**-22, 3.0, -5.0, float("inf"), float("nan"))
+
+
+@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
+def test_pixels_up_to_2_24(mode):
+    image = (torch.arange(MOST) % 251).to(torch.bfloat16).view(1, 1, 1, MOST)
+    grid = torch.tensor(AT).repeat(3)  # of more than a vector
+    grid = torch.stack([grid, torch.zeros_like(grid)], -1)[None, None]
+    dy = torch.ones(1, 1, 1, grid.shape[2], dtype=image.dtype)
+    for padding in ("zeros", "border", "reflection"):
+        for corners in (False, True):
+            words = f"input={spell(image, True)} grid={spell(grid, True)} mode={mode} padding_mode={padding}"
+            words += f" align_corners={str(corners).lower()}"
+            assert_same(
+                isobit.grid_sample(image, grid, mode, padding, corners), expect(f"grid_sample {words}", image, grid)
+            )
+            got = isobit.grid_sample_backward(dy, image, grid, mode, padding, corners, (False, True))[1]
+            problem = f"grid_sample_backward grad_output={spell(dy, True)} {words} grad_input=none"
+            assert_same(got, expect(problem, dy, image, grid)[1])
+
+
+def test_more_than_2_24_is_for_float64():
+    """There 1 and 1 + 2^-24 are one place in float32, and a distance to the next pixel may be 0 or 2."""
+    image, grid = torch.ones(1).expand(1, 1, 1, MOST + 1), torch.zeros(1, 1, 1, 2)
+    for dtype in (torch.float32, torch.float16):
+        with pytest.raises(
+            ValueError, match=r"grid_sample: input has shape .*; want .* at most 16777216, .* torch.float32"
+        ):
+            isobit.grid_sample(image.to(dtype), grid.to(dtype))
+    y = isobit.grid_sample(torch.ones(1, dtype=torch.float64).expand(1, 1, 1, MOST + 1), grid.double())
+    assert y.item() == 1
