@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
+from torch.autograd.function import BackwardCFunction
 from torch.compiler import is_dynamo_compiling
 
 
@@ -45,6 +46,29 @@ def given(backward: Callable[..., Any]) -> Callable[..., Any]:
         return backward(ctx, *grads)
 
     return or_nothing
+
+
+_MANY = 1 << 14  # numbers of an upstream gradient, of which a gradient takes longer than asking
+
+
+def asked(ctx: Any, grad: torch.Tensor) -> tuple[bool, ...]:
+    """ctx.needs_input_grad without inputs that this pass does not ask for, as those that autograd.grad leaves out: what
+    torch's own functions go by. For backwards to which a gradient more is as much work again."""
+    wanted: tuple[bool, ...] = ctx.needs_input_grad
+    if is_dynamo_compiling() or torch.is_grad_enabled() or not isinstance(ctx, BackwardCFunction):
+        return wanted  # all, too, where the gradients are differentiated themselves
+    nodes = [node for node, _ in ctx.next_functions if node is not None]
+    if len(nodes) != sum(wanted) or len(nodes) == 1 or grad.numel() < _MANY:
+        return wanted
+    found = map(_is_executed, nodes)
+    return tuple(w and next(found) for w in wanted)
+
+
+def _is_executed(node: torch.autograd.graph.Node) -> bool:
+    try:
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # a leaf that autograd.grad is asked for
+        return True
 
 
 def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:

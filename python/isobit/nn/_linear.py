@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.utils.hooks import BackwardHook
 
-from .._gradient import no_forward_mode, once, rounded, wide_for, widest
+from .._gradient import asked, no_forward_mode, once, rounded, wide_for, widest
 from .._load import PACKED
 from .._transforms import wants_derivative
 from ..ops.linear import linear
@@ -155,12 +155,13 @@ class _StraightThrough(torch.autograd.Function):
         x_type, weight_type, bias_type = ctx.types
         flat = as_matrix(grad_y)
         grad_x = grad_w = grad_b = None
-        if ctx.needs_input_grad[0]:
+        wanted = asked(ctx, grad_y)
+        if wanted[0]:
             wide = wide_for(weight.dtype, flat)
             grad_x = rounded(product(wide, weight.to(wide.dtype)), x_type).reshape(*grad_y.shape[:-1], weight.shape[1])
-        if ctx.needs_input_grad[1]:
+        if wanted[1]:
             grad_w = weight_gradient(flat, as_matrix(x), weight_type)
-        if ctx.needs_input_grad[2]:
+        if wanted[2]:
             grad_b = row_sums(flat, bias_type)
         return grad_x, grad_w, grad_b, None
 

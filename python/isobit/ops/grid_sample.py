@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autocast import widened
 from .._explain import check_dense, spell
-from .._gradient import save_for_jvp
+from .._gradient import asked, save_for_jvp
 from .._op import LIBRARY, Op
 from .._out import write_out
 from .._transforms import is_traced
@@ -68,7 +68,8 @@ def _sample_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-    grads = _SAMPLE_BACKWARD(grad_output, *ctx.saved_tensors, *ctx.attributes, *ctx.needs_input_grad[:2])
+    wants = asked(ctx, grad_output)[:2]
+    grads = _SAMPLE_BACKWARD(grad_output, *ctx.saved_tensors, *ctx.attributes, *wants)
     return (*grads, None, None, None)
 
 
@@ -205,8 +206,7 @@ def grid_sample(
     nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
     16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or
     infinite reads nothing (zeros) or a pixel of the border (bicubic with reflection: pixel 0 and those around
-    it). Where both require a gradient both are computed, also if ``torch.autograd.grad`` is asked for one: detach the
-    other."""
+    it)."""
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autocast import narrowed
 from .._explain import check_dense, check_device, check_floats
-from .._gradient import given, rounded, save_for_jvp, wide_for
+from .._gradient import asked, given, rounded, save_for_jvp, wide_for
 from .._op import Op
 from .._out import copy_out
 from .._transforms import is_known, is_traced, wants_derivative
@@ -58,7 +58,7 @@ def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, other = ctx.saved_tensors
-    wanted = ctx.needs_input_grad
+    wanted = asked(ctx, grad)
     grad_input = product(grad, other.transpose(-1, -2)) if wanted[0] else None
     grad_other = product(input.transpose(-1, -2), grad) if wanted[1] else None
     grad_bias = row_sums(as_matrix(grad), ctx.bias_type) if wanted[2] else None
@@ -240,8 +240,9 @@ class _Broadcast(torch.autograd.Function):
     @given
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w = ctx.saved_tensors
-        grad_x = _met(x.shape, grad, w.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
-        grad_w = _met(w.shape, x.transpose(-1, -2), grad) if ctx.needs_input_grad[1] else None
+        of_x, of_w = asked(ctx, grad)
+        grad_x = _met(x.shape, grad, w.transpose(-1, -2)) if of_x else None
+        grad_w = _met(w.shape, x.transpose(-1, -2), grad) if of_w else None
         return grad_x, grad_w
 
 

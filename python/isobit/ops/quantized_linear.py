@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, check_device, check_floats
-from .._gradient import no_forward_mode, once, rounded, widest
+from .._gradient import asked, no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
 from .._transforms import is_traced, wants_derivative
@@ -125,14 +125,15 @@ class _QuantizedLinear(torch.autograd.Function):
         x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
         x_type, w_type, b_type = ctx.dtypes
         grad_x = grad_w = grad_b = None
+        wanted = asked(ctx, grad_y)
         flat = widest(as_matrix(grad_y))  # what codes stand for is not rounded to 16 bits
-        if ctx.needs_input_grad[0]:
+        if wanted[0]:
             w = _dequantize_rows(w_codes, w_scale, flat.dtype)
             grad_x = rounded(product(flat, w), x_type).reshape(*grad_y.shape[:-1], w.shape[1])
-        if ctx.needs_input_grad[1]:
+        if wanted[1]:
             x = as_matrix(_dequantize_rows(x_codes, x_scale, flat.dtype))
             grad_w = weight_gradient(flat, x, w_type)
-        if ctx.needs_input_grad[2]:
+        if wanted[2]:
             grad_b = row_sums(flat, b_type)
         return grad_x, grad_w, grad_b
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._gradient import kept, saving, widest
+from .._gradient import asked, kept, saving, widest
 from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
@@ -33,14 +33,15 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     codes = (weight, scale, zero_point, *code_range("weight_only_linear", dtype))
     grad_x = grad_scale = grad_zero = grad_bias = None
     wide = widest(grad_y)  # as the forward has weights, and so that gradients are rounded once
-    if ctx.needs_input_grad[0]:
+    wanted = asked(ctx, grad_y)
+    if wanted[0]:
         w = weights(*codes, dtype, group_size, wide.dtype, in_features)
         grad_x = product(wide, w).to(grad_y.dtype)
-    learned = ctx.needs_input_grad[2:4]
+    learned = wanted[2:4]
     if any(learned):
         grad_w = product(wide.t(), x.to(wide.dtype))
         _, grad_scale, grad_zero = weights_backward(grad_w, *codes, group_size, False, *learned, dtype)
-    if bias is not None and ctx.needs_input_grad[4]:
+    if bias is not None and wanted[4]:
         grad_bias = row_sums(grad_y, bias.dtype)
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
 
