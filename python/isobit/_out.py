@@ -32,12 +32,20 @@ def check_out(name: str, out: Any, *inputs: Any) -> None:
         raise RuntimeError(f"{name}: out= does not work within vmap and torch.func's transforms; use the result")
 
 
-def check_result(name: str, out: torch.Tensor, y: torch.Tensor) -> None:
-    """Raises where out is not what the result is, as the direct call does."""
+def _take(name: str, out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Copies the result to out. Raises where out is not what the result is, as the direct call does; without elements it
+    becomes so, as in torch."""
     if out.dtype != y.dtype:
         raise ValueError(f"{name}: out is {out.dtype}; want {y.dtype}")
     if out.shape != y.shape:
-        raise ValueError(f"{name}: out has shape {list(out.shape)}; want {list(y.shape)}")
+        wrong = f"{name}: out has shape {list(out.shape)}; want {list(y.shape)}"
+        if out.numel() > 0:
+            raise ValueError(wrong)
+        try:
+            out.resize_(y.shape)
+        except RuntimeError as error:  # memory that is not torch's
+            raise ValueError(f"{wrong}, to which it cannot be resized") from error
+    return out.copy_(y)
 
 
 def _overlaps(t: torch.Tensor) -> bool:
@@ -69,8 +77,10 @@ def check_place(name: str, out: torch.Tensor) -> None:
 
 
 def _is_copied(out: torch.Tensor) -> bool:
-    """Whether plans do not write out as it lies: negative views, bytes of codes that do not follow one another, and
-    what lies at an odd address."""
+    """Whether plans do not write out as it lies: negative views, bytes of codes that do not follow one another, what
+    lies at an odd address, and what has no elements, maybe yet."""
+    if out.numel() == 0:
+        return True
     apart = out.dtype == torch.uint8 and out.dim() > 0 and out.stride(-1) != 1
     return apart or out.is_neg() or (_has_address(out) and is_at_odd_address(out))
 
@@ -83,8 +93,7 @@ def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args
     with suspended(out.device.type):
         y = f(*args)
     check_device(name, "out", out, "the result", y.device)
-    check_result(name, out, y)
-    return out.copy_(y)
+    return _take(name, out, y)
 
 
 def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
@@ -100,9 +109,7 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     op.check_devices(args)
     if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta" or _is_copied(out):
         check_place(op.name, out)
-        y = op(*args)
-        check_result(op.name, out, y)
-        return out.copy_(y)
+        return _take(op.name, out, op(*args))
     plain = (a.resolve_neg() if isinstance(a, torch.Tensor) else a for a in op.with_tensors(args))
     op.checked_run(*plain, out)
     return out

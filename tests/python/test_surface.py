@@ -71,6 +71,16 @@ def test_out_that_autograd_does_not_let_go(name):
     assert_same(leaf.detach(), out.clone())
 
 
+@pytest.mark.parametrize("name", sorted(OUTS.keys() - {"affine_grid", "plan", "subclass"}))
+def test_out_without_elements_becomes_the_result(name):
+    """As torch's functions resize it, on meta, too."""
+    out = torch.empty(0)
+    assert_same(OUTS[name](out), OUTS[name](torch.empty(3, 4)))
+    assert name == "grid_sample" or out.shape == (3, 4)
+    x, out = X.to("meta"), torch.empty(0, 9, device="meta")
+    assert isobit.linear(x, x, out=out).shape == out.shape == (3, 3)
+
+
 def test_a_plan_does_not_write_what_wants_a_gradient():
     plan, out = isobit.Plan("quantize_per_tensor x=f32[3,4] q=f32 zero_point=none qmin=-8 qmax=7"), torch.empty(3, 4)
     with pytest.raises(RuntimeError, match="an output requires a gradient"):
@@ -89,7 +99,12 @@ def test_out_is_what_the_result_would_be():
         (ValueError, r"out is torch.float32; want torch.int8", torch.empty(3, 4)),
         (ValueError, r"out is torch.complex64; want torch.int8", torch.empty(3, 4, dtype=torch.complex64)),
         (ValueError, r"out has shape \[4, 3\]; want \[3, 4\]", torch.empty(4, 3, dtype=torch.int8)),
-        (ValueError, r"out has shape \[0\]; want \[3, 4\]", torch.empty(0, dtype=torch.int8)),
+        (ValueError, r"out is torch.int16; want torch.int8", torch.empty(0, dtype=torch.int16)),
+        (
+            ValueError,
+            r"out has shape \[0\]; want \[3, 4\], to which it cannot be resized",
+            torch.from_numpy(np.empty(0, np.int8)),
+        ),
         (RuntimeError, r"out is on meta; want cpu, where input is", torch.empty(3, 4, dtype=torch.int8, device="meta")),
         (ValueError, r"out is torch.sparse_coo; want torch.strided", torch.zeros(3, 4).to_sparse()),
         (TypeError, r"out must be a Tensor, not ndarray", np.empty((3, 4), np.int8)),
@@ -125,6 +140,9 @@ def test_out_is_what_the_result_would_be():
         assert_same(weight, before)
         assert isobit.embedding(indices, weight.clone(), out=rows, **keywords) is rows
         assert_same(rows, isobit.embedding(indices, weight.clone(), **keywords))
+    with pytest.raises(ValueError, match="embedding: input is 9 at position"):
+        isobit.embedding(torch.tensor([9]), weight, out=rows.resize_(0))
+    assert rows.shape == (0,)
     with pytest.raises(RuntimeError, match="out= does not work within vmap"):
         torch.vmap(lambda x: fake(x, S, out=torch.empty(3, 4)))(draw(2, 3, 4))
 
