@@ -83,3 +83,21 @@ def test_a_gradient_to_differentiate_is_computed_beside_the_others():
     y = isobit.grid_sample(image, grid)
     both = torch.autograd.grad(y, (image, grid), torch.ones_like(y), create_graph=True)
     assert_same(got, torch.autograd.grad(both[1].square().sum(), (image, grid)))
+
+
+@pytest.mark.parametrize("name", ("grid_sample", "linear"))
+def test_sizes_of_compiled_code_stay_symbols(name):
+    """What is asked is not looked up where a backward is traced, or a program of few rows would not be that of many."""
+    torch._dynamo.reset()
+    f, inputs = CASES[name]
+    compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
+    for rows in (2, 300):
+        leaves = [t[:1].expand(rows, *t.shape[1:]) if t.shape[0] in (2, len(ROWS)) else t for t in inputs]
+        if name == "linear":
+            leaves[1:] = inputs[1:]
+        leaves = [t.clone().requires_grad_() for t in leaves]
+        for t in leaves[: 2 if name == "grid_sample" else 1]:
+            torch._dynamo.mark_dynamic(t, 0)
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            compiled(*leaves).sum().backward()
+        assert all(t.grad is not None for t in leaves)
