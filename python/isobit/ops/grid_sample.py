@@ -206,7 +206,7 @@ def grid_sample(
     nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
     16-bit image; within autocast both are float32, on CUDA where one of them is. A position that is NaN or
     infinite reads nothing (zeros) or a pixel of the border (bicubic with reflection: pixel 0 and those around
-    it)."""
+    it). Extents of images are at most 2^24 where float32 computes, whose pixels it tells apart."""
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)
