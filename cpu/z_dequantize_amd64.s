@@ -64,7 +64,7 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -81,7 +81,7 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -122,7 +122,7 @@ kind13:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (DX), Y2
@@ -141,9 +141,9 @@ kind14:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -205,7 +205,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -213,7 +213,7 @@ kind23:
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -227,16 +227,16 @@ kind24:
 	VCVTPH2PS   Y2, Z2
 	VMULPS      all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -329,7 +329,7 @@ loaded33:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -346,7 +346,7 @@ kind35:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -387,7 +387,7 @@ kind36:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (DX), Y8
@@ -406,9 +406,9 @@ kind37:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -460,7 +460,7 @@ loaded44:
 	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind46:
 	CMPB        272(CX), $0x01
@@ -468,7 +468,7 @@ kind46:
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind47:
 	CMPB        272(CX), $0x02
@@ -482,16 +482,16 @@ kind47:
 	VCVTPH2PS   Y8, Z8
 	VMULPS      all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind48:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
-loaded45:
+done45:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -650,7 +650,7 @@ near10:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -667,7 +667,7 @@ kind12:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -712,7 +712,7 @@ kind13:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (DX), X2
@@ -735,9 +735,9 @@ kind14:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -799,7 +799,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -807,7 +807,7 @@ kind23:
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -822,7 +822,7 @@ kind24:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (DX), K1, X2
@@ -830,9 +830,9 @@ kind25:
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -925,7 +925,7 @@ loaded33:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -942,7 +942,7 @@ kind35:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -987,7 +987,7 @@ kind36:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (DX), X8
@@ -1010,9 +1010,9 @@ kind37:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -1064,7 +1064,7 @@ loaded44:
 	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind46:
 	CMPB        272(CX), $0x01
@@ -1072,7 +1072,7 @@ kind46:
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind47:
 	CMPB        272(CX), $0x02
@@ -1087,7 +1087,7 @@ kind47:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind48:
 	VPMOVZXBW.Z (DX), K1, X8
@@ -1095,9 +1095,9 @@ kind48:
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
-loaded45:
+done45:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -1184,7 +1184,7 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -1201,7 +1201,7 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -1242,7 +1242,7 @@ kind13:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (DX), Y2
@@ -1261,9 +1261,9 @@ kind14:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -1329,7 +1329,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -1337,7 +1337,7 @@ kind23:
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -1351,16 +1351,16 @@ kind24:
 	VCVTPH2PS   Y2, Z2
 	VMULPS      all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPS    Z1, Z2, Z1
 	VMULPS    Z0, Z1, Z0
 	VCVTPS2PH $0x00, Z0, Y0
@@ -1454,7 +1454,7 @@ loaded33:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -1471,7 +1471,7 @@ kind35:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -1512,7 +1512,7 @@ kind36:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (DX), Y8
@@ -1531,9 +1531,9 @@ kind37:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -1589,7 +1589,7 @@ loaded44:
 	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind46:
 	CMPB        272(CX), $0x01
@@ -1597,7 +1597,7 @@ kind46:
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind47:
 	CMPB        272(CX), $0x02
@@ -1611,16 +1611,16 @@ kind47:
 	VCVTPH2PS   Y8, Z8
 	VMULPS      all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind48:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
-loaded45:
+done45:
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
 	VCVTPS2PH $0x00, Z8, Y8
@@ -1713,7 +1713,7 @@ near10:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -1730,7 +1730,7 @@ kind12:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -1771,7 +1771,7 @@ kind13:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (DX), Y7
@@ -1790,9 +1790,9 @@ kind14:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -1874,7 +1874,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -1882,7 +1882,7 @@ kind23:
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -1896,16 +1896,16 @@ kind24:
 	VCVTPH2PS   Y7, Z7
 	VMULPS      all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	VPTESTMD  Z0, Z5, K2
@@ -2005,7 +2005,7 @@ loaded33:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -2022,7 +2022,7 @@ kind35:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -2063,7 +2063,7 @@ kind36:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (DX), Y13
@@ -2082,9 +2082,9 @@ kind37:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2156,7 +2156,7 @@ loaded44:
 	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         loaded45
+	JMP         done45
 
 kind46:
 	CMPB        272(CX), $0x01
@@ -2164,7 +2164,7 @@ kind46:
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded45
+	JMP         done45
 
 kind47:
 	CMPB        272(CX), $0x02
@@ -2178,16 +2178,16 @@ kind47:
 	VCVTPH2PS   Y13, Z13
 	VMULPS      all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded45
+	JMP         done45
 
 kind48:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded45
+	JMP         done45
 
-loaded45:
+done45:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	VPTESTMD  Z0, Z13, K2
@@ -2388,7 +2388,7 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (DX), Z2
@@ -2403,9 +2403,9 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -2467,15 +2467,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -2569,7 +2569,7 @@ loaded29:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (DX), Z8
@@ -2584,9 +2584,9 @@ kind31:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -2638,15 +2638,15 @@ loaded38:
 	JNE         kind40
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
 kind40:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
-loaded39:
+done39:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -2733,7 +2733,7 @@ near10:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (DX), Y2
@@ -2748,9 +2748,9 @@ kind12:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -2812,15 +2812,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -2913,7 +2913,7 @@ loaded29:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (DX), Y8
@@ -2928,9 +2928,9 @@ kind31:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -2982,15 +2982,15 @@ loaded38:
 	JNE         kind40
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         loaded39
+	JMP         done39
 
 kind40:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
-loaded39:
+done39:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -3078,7 +3078,7 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (DX), Z2
@@ -3093,9 +3093,9 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -3161,15 +3161,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPS    Z1, Z2, Z1
 	VMULPS    Z0, Z1, Z0
 	VCVTPS2PH $0x00, Z0, Y0
@@ -3264,7 +3264,7 @@ loaded29:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (DX), Z8
@@ -3279,9 +3279,9 @@ kind31:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -3337,15 +3337,15 @@ loaded38:
 	JNE         kind40
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
 kind40:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
-loaded39:
+done39:
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
 	VCVTPS2PH $0x00, Z8, Y8
@@ -3439,7 +3439,7 @@ near10:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (DX), Z7
@@ -3454,9 +3454,9 @@ kind12:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -3538,15 +3538,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	VPTESTMD  Z0, Z5, K2
@@ -3647,7 +3647,7 @@ loaded29:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (DX), Z13
@@ -3662,9 +3662,9 @@ kind31:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -3736,15 +3736,15 @@ loaded38:
 	JNE         kind40
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         loaded39
+	JMP         done39
 
 kind40:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded39
+	JMP         done39
 
-loaded39:
+done39:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	VPTESTMD  Z0, Z13, K2
@@ -12203,7 +12203,7 @@ near10:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXBW (DX), X2
@@ -12214,9 +12214,9 @@ kind12:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12250,7 +12250,7 @@ stored15:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
 kind17:
 	VPMOVZXBW 16(DX), X2
@@ -12261,9 +12261,9 @@ kind17:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
-loaded16:
+done16:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12297,7 +12297,7 @@ stored20:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
 kind22:
 	VPMOVZXBW 32(DX), X2
@@ -12308,9 +12308,9 @@ kind22:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12344,7 +12344,7 @@ stored25:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
 kind27:
 	VPMOVZXBW 48(DX), X2
@@ -12355,9 +12355,9 @@ kind27:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
-loaded26:
+done26:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12421,7 +12421,7 @@ strand34:
 	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
 	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXBW (DX), X2
@@ -12432,9 +12432,9 @@ kind36:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y1
 	VMULPS  Y0, Y2, Y2
@@ -12530,7 +12530,7 @@ loaded45:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
 kind47:
 	VPMOVZXBW (DX), X4
@@ -12541,9 +12541,9 @@ kind47:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
-loaded46:
+done46:
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
@@ -12640,7 +12640,7 @@ near10:
 	VCVTPH2PS X3, X3
 	VMULPS    all32_43800000<>+0(SB), X3, X3
 	VCVTPS2PD X3, Y3
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VMOVD     (DX), X2
@@ -12655,9 +12655,9 @@ kind12:
 	VCVTPS2PD X3, Y3
 	VMOVAPD   Y2, Y2
 	VMOVAPD   Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPD  Y1, Y2, Y2
 	VSUBPD  Y1, Y3, Y3
 	VMULPD  Y0, Y2, Y2
@@ -12755,7 +12755,7 @@ loaded21:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	JMP       loaded22
+	JMP       done22
 
 kind23:
 	VMOVD     (DX), X4
@@ -12770,9 +12770,9 @@ kind23:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded22
+	JMP       done22
 
-loaded22:
+done22:
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
@@ -12865,7 +12865,7 @@ near10:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXBW (DX), X2
@@ -12876,9 +12876,9 @@ kind12:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -12914,7 +12914,7 @@ stored15:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
 kind17:
 	VPMOVZXBW 16(DX), X2
@@ -12925,9 +12925,9 @@ kind17:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
-loaded16:
+done16:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -12963,7 +12963,7 @@ stored20:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
 kind22:
 	VPMOVZXBW 32(DX), X2
@@ -12974,9 +12974,9 @@ kind22:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -13012,7 +13012,7 @@ stored25:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
 kind27:
 	VPMOVZXBW 48(DX), X2
@@ -13023,9 +13023,9 @@ kind27:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
-loaded26:
+done26:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -13091,7 +13091,7 @@ strand34:
 	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
 	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXBW (DX), X2
@@ -13102,9 +13102,9 @@ kind36:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y1
 	VMULPS    Y0, Y2, Y2
@@ -13202,7 +13202,7 @@ loaded45:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
 kind47:
 	VPMOVZXBW (DX), X4
@@ -13213,9 +13213,9 @@ kind47:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
-loaded46:
+done46:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -13310,7 +13310,7 @@ near10:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXBW (DX), X2
@@ -13321,9 +13321,9 @@ kind12:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -13371,7 +13371,7 @@ stored15:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
 kind17:
 	VPMOVZXBW 16(DX), X2
@@ -13382,9 +13382,9 @@ kind17:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
-loaded16:
+done16:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -13432,7 +13432,7 @@ stored20:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
 kind22:
 	VPMOVZXBW 32(DX), X2
@@ -13443,9 +13443,9 @@ kind22:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -13493,7 +13493,7 @@ stored25:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
 kind27:
 	VPMOVZXBW 48(DX), X2
@@ -13504,9 +13504,9 @@ kind27:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
-loaded26:
+done26:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -13584,7 +13584,7 @@ strand34:
 	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
 	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXBW (DX), X2
@@ -13595,9 +13595,9 @@ kind36:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y1
 	VMULPS    Y0, Y2, Y2
@@ -13707,7 +13707,7 @@ loaded45:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
 kind47:
 	VPMOVZXBW (DX), X4
@@ -13718,9 +13718,9 @@ kind47:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
-loaded46:
+done46:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4

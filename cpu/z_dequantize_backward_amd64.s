@@ -70,7 +70,7 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -87,7 +87,7 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -128,7 +128,7 @@ kind13:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (BX), Y14
@@ -147,9 +147,9 @@ kind14:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -235,7 +235,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -243,7 +243,7 @@ kind23:
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -257,16 +257,16 @@ kind24:
 	VCVTPH2PS   Y3, Z3
 	VMULPS      all32_43800000<>+0(SB), Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (BX), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -384,7 +384,7 @@ loaded33:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXBD 48(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -401,7 +401,7 @@ kind35:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -442,7 +442,7 @@ kind36:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (BX), Y20
@@ -461,9 +461,9 @@ kind37:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -562,7 +562,7 @@ loaded45:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 48(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
 kind47:
 	CMPB      272(CX), $0x01
@@ -579,7 +579,7 @@ kind47:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
 kind48:
 	CMPB      272(CX), $0x02
@@ -620,7 +620,7 @@ kind48:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
 kind49:
 	VPMOVZXBW (BX), Y12
@@ -639,9 +639,9 @@ kind49:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
-loaded46:
+done46:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -730,7 +730,7 @@ loaded57:
 	JNE         kind59
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
 kind59:
 	CMPB        272(CX), $0x01
@@ -738,7 +738,7 @@ kind59:
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
 kind60:
 	CMPB        272(CX), $0x02
@@ -752,16 +752,16 @@ kind60:
 	VCVTPH2PS   Y2, Z2
 	VMULPS      all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
 kind61:
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
-loaded58:
+done58:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -925,7 +925,7 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (BX), Z14
@@ -940,9 +940,9 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -1028,15 +1028,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -1155,7 +1155,7 @@ loaded29:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXWD 96(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (BX), Z20
@@ -1170,9 +1170,9 @@ kind31:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -1272,7 +1272,7 @@ loaded39:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 96(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       loaded40
+	JMP       done40
 
 kind41:
 	VPMOVZXWD (BX), Z12
@@ -1287,9 +1287,9 @@ kind41:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded40
+	JMP       done40
 
-loaded40:
+done40:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -1378,15 +1378,15 @@ loaded49:
 	JNE         kind51
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         loaded50
+	JMP         done50
 
 kind51:
 	VPMOVZXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded50
+	JMP         done50
 
-loaded50:
+done50:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -2093,7 +2093,7 @@ group11:
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 24(BX)(R14*1), Y9
 	VCVTDQ2PD Y9, Z9
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	CMPB      272(CX), $0x01
@@ -2110,7 +2110,7 @@ kind13:
 	VMOVAPD   Z7, Z7
 	VMOVAPD   Z8, Z8
 	VMOVAPD   Z9, Z9
-	JMP       loaded12
+	JMP       done12
 
 kind14:
 	CMPB      272(CX), $0x02
@@ -2155,7 +2155,7 @@ kind14:
 	VMOVAPD   Z7, Z7
 	VMOVAPD   Z8, Z8
 	VMOVAPD   Z9, Z9
-	JMP       loaded12
+	JMP       done12
 
 kind15:
 	VPMOVZXBW (BX)(R14*1), X6
@@ -2178,9 +2178,9 @@ kind15:
 	VMOVAPD   Z7, Z7
 	VMOVAPD   Z8, Z8
 	VMOVAPD   Z9, Z9
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPD    Z1, Z6, Z6
 	VSUBPD    Z1, Z7, Z7
 	VSUBPD    Z1, Z8, Z8
@@ -2277,7 +2277,7 @@ strand22:
 	JNE          kind24
 	VPMOVSXBD.Z  (BX), K1, Y3
 	VCVTDQ2PD    Y3, Z3
-	JMP          loaded23
+	JMP          done23
 
 kind24:
 	CMPB        272(CX), $0x01
@@ -2285,7 +2285,7 @@ kind24:
 	VPMOVZXBD.Z (BX), K1, Y3
 	VCVTDQ2PD   Y3, Z3
 	VMOVAPD     Z3, Z3
-	JMP         loaded23
+	JMP         done23
 
 kind25:
 	CMPB        272(CX), $0x02
@@ -2300,7 +2300,7 @@ kind25:
 	VMULPS      all32_43800000<>+0(SB), Y3, Y3
 	VCVTPS2PD   Y3, Z3
 	VMOVAPD     Z3, Z3
-	JMP         loaded23
+	JMP         done23
 
 kind26:
 	VPMOVZXBW.Z (BX), K1, X3
@@ -2308,9 +2308,9 @@ kind26:
 	VCVTPH2PS   X3, Y3
 	VCVTPS2PD   Y3, Z3
 	VMOVAPD     Z3, Z3
-	JMP         loaded23
+	JMP         done23
 
-loaded23:
+done23:
 	VSUBPD    Z1, Z3, Z1
 	VMULPD    Z1, Z2, Z1
 	VMOVUPD.Z (R9), K1, Z3
@@ -2423,7 +2423,7 @@ loaded34:
 	VCVTDQ2PD Y14, Z14
 	VPMOVSXBD 24(BX)(R11*1), Y15
 	VCVTDQ2PD Y15, Z15
-	JMP       loaded35
+	JMP       done35
 
 kind36:
 	CMPB      272(CX), $0x01
@@ -2440,7 +2440,7 @@ kind36:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       loaded35
+	JMP       done35
 
 kind37:
 	CMPB      272(CX), $0x02
@@ -2485,7 +2485,7 @@ kind37:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       loaded35
+	JMP       done35
 
 kind38:
 	VPMOVZXBW (BX)(R11*1), X12
@@ -2508,9 +2508,9 @@ kind38:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	VSUBPD    Z4, Z12, Z12
 	VSUBPD    Z5, Z13, Z13
 	VSUBPD    Z6, Z14, Z14
@@ -2601,7 +2601,7 @@ loaded46:
 	JNE         kind48
 	VPMOVSXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
-	JMP         loaded47
+	JMP         done47
 
 kind48:
 	CMPB        272(CX), $0x01
@@ -2609,7 +2609,7 @@ kind48:
 	VPMOVZXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded47
+	JMP         done47
 
 kind49:
 	CMPB        272(CX), $0x02
@@ -2624,7 +2624,7 @@ kind49:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded47
+	JMP         done47
 
 kind50:
 	VPMOVZXBW.Z (BX), K1, X2
@@ -2632,9 +2632,9 @@ kind50:
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded47
+	JMP         done47
 
-loaded47:
+done47:
 	VSUBPD    Z4, Z2, Z2
 	VMULPD    Z2, Z1, Z2
 	VMOVUPD.Z (R9), K1, Z3
@@ -2725,7 +2725,7 @@ group11:
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXWD 48(BX)(R14*2), Y9
 	VCVTDQ2PD Y9, Z9
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (BX)(R14*2), Y6
@@ -2740,9 +2740,9 @@ kind13:
 	VMOVAPD   Z7, Z7
 	VMOVAPD   Z8, Z8
 	VMOVAPD   Z9, Z9
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPD    Z1, Z6, Z6
 	VSUBPD    Z1, Z7, Z7
 	VSUBPD    Z1, Z8, Z8
@@ -2839,15 +2839,15 @@ strand20:
 	JNE          kind22
 	VPMOVSXWD.Z  (BX), K1, Y3
 	VCVTDQ2PD    Y3, Z3
-	JMP          loaded21
+	JMP          done21
 
 kind22:
 	VPMOVZXWD.Z (BX), K1, Y3
 	VCVTDQ2PD   Y3, Z3
 	VMOVAPD     Z3, Z3
-	JMP         loaded21
+	JMP         done21
 
-loaded21:
+done21:
 	VSUBPD    Z1, Z3, Z1
 	VMULPD    Z1, Z2, Z1
 	VMOVUPD.Z (R9), K1, Z3
@@ -2961,7 +2961,7 @@ loaded30:
 	VCVTDQ2PD Y14, Z14
 	VPMOVSXWD 48(BX)(R11*2), Y15
 	VCVTDQ2PD Y15, Z15
-	JMP       loaded31
+	JMP       done31
 
 kind32:
 	VPMOVZXWD (BX)(R11*2), Y12
@@ -2976,9 +2976,9 @@ kind32:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       loaded31
+	JMP       done31
 
-loaded31:
+done31:
 	VSUBPD    Z4, Z12, Z12
 	VSUBPD    Z5, Z13, Z13
 	VSUBPD    Z6, Z14, Z14
@@ -3069,15 +3069,15 @@ loaded40:
 	JNE         kind42
 	VPMOVSXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
-	JMP         loaded41
+	JMP         done41
 
 kind42:
 	VPMOVZXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded41
+	JMP         done41
 
-loaded41:
+done41:
 	VSUBPD    Z4, Z2, Z2
 	VMULPD    Z2, Z1, Z2
 	VMOVUPD.Z (R9), K1, Z3
@@ -3541,7 +3541,7 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -3558,7 +3558,7 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -3599,7 +3599,7 @@ kind13:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (BX), Y14
@@ -3618,9 +3618,9 @@ kind14:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -3710,7 +3710,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -3718,7 +3718,7 @@ kind23:
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -3732,16 +3732,16 @@ kind24:
 	VCVTPH2PS   Y3, Z3
 	VMULPS      all32_43800000<>+0(SB), Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (BX), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -3858,7 +3858,7 @@ loaded33:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXBD 48(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -3875,7 +3875,7 @@ kind35:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -3916,7 +3916,7 @@ kind36:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (BX), Y20
@@ -3935,9 +3935,9 @@ kind37:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -4038,7 +4038,7 @@ loaded45:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 48(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
 kind47:
 	CMPB      272(CX), $0x01
@@ -4055,7 +4055,7 @@ kind47:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
 kind48:
 	CMPB      272(CX), $0x02
@@ -4096,7 +4096,7 @@ kind48:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
 kind49:
 	VPMOVZXBW (BX), Y12
@@ -4115,9 +4115,9 @@ kind49:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded46
+	JMP       done46
 
-loaded46:
+done46:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -4210,7 +4210,7 @@ loaded57:
 	JNE         kind59
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
 kind59:
 	CMPB        272(CX), $0x01
@@ -4218,7 +4218,7 @@ kind59:
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
 kind60:
 	CMPB        272(CX), $0x02
@@ -4232,16 +4232,16 @@ kind60:
 	VCVTPH2PS   Y2, Z2
 	VMULPS      all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
 kind61:
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded58
+	JMP         done58
 
-loaded58:
+done58:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -4332,7 +4332,7 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (BX), Z14
@@ -4347,9 +4347,9 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -4439,15 +4439,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -4565,7 +4565,7 @@ loaded29:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXWD 96(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (BX), Z20
@@ -4580,9 +4580,9 @@ kind31:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -4684,7 +4684,7 @@ loaded39:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 96(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       loaded40
+	JMP       done40
 
 kind41:
 	VPMOVZXWD (BX), Z12
@@ -4699,9 +4699,9 @@ kind41:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       loaded40
+	JMP       done40
 
-loaded40:
+done40:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -4794,15 +4794,15 @@ loaded49:
 	JNE         kind51
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         loaded50
+	JMP         done50
 
 kind51:
 	VPMOVZXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded50
+	JMP         done50
 
-loaded50:
+done50:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -5526,7 +5526,7 @@ near10:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -5543,7 +5543,7 @@ kind12:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -5584,7 +5584,7 @@ kind13:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (BX), Y19
@@ -5603,9 +5603,9 @@ kind14:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -5712,7 +5712,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (BX), K1, Z8
 	VCVTDQ2PS    Z8, Z8
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -5720,7 +5720,7 @@ kind23:
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -5734,16 +5734,16 @@ kind24:
 	VCVTPH2PS   Y8, Z8
 	VMULPS      all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (BX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -5870,7 +5870,7 @@ loaded33:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXBD 48(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -5887,7 +5887,7 @@ kind35:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -5928,7 +5928,7 @@ kind36:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (BX), Y25
@@ -5947,9 +5947,9 @@ kind37:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -6070,7 +6070,7 @@ loaded45:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 48(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       loaded46
+	JMP       done46
 
 kind47:
 	CMPB      272(CX), $0x01
@@ -6087,7 +6087,7 @@ kind47:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       loaded46
+	JMP       done46
 
 kind48:
 	CMPB      272(CX), $0x02
@@ -6128,7 +6128,7 @@ kind48:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       loaded46
+	JMP       done46
 
 kind49:
 	VPMOVZXBW (BX), Y17
@@ -6147,9 +6147,9 @@ kind49:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       loaded46
+	JMP       done46
 
-loaded46:
+done46:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -6259,7 +6259,7 @@ loaded57:
 	JNE         kind59
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         loaded58
+	JMP         done58
 
 kind59:
 	CMPB        272(CX), $0x01
@@ -6267,7 +6267,7 @@ kind59:
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         loaded58
+	JMP         done58
 
 kind60:
 	CMPB        272(CX), $0x02
@@ -6281,16 +6281,16 @@ kind60:
 	VCVTPH2PS   Y6, Z6
 	VMULPS      all32_43800000<>+0(SB), Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         loaded58
+	JMP         done58
 
 kind61:
 	VPMOVZXBW.Z (BX), K1, Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         loaded58
+	JMP         done58
 
-loaded58:
+done58:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -6502,7 +6502,7 @@ near10:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (BX), Z19
@@ -6517,9 +6517,9 @@ kind12:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -6626,15 +6626,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (BX), K1, Z8
 	VCVTDQ2PS    Z8, Z8
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -6762,7 +6762,7 @@ loaded29:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXWD 96(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (BX), Z25
@@ -6777,9 +6777,9 @@ kind31:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -6901,7 +6901,7 @@ loaded39:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 96(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       loaded40
+	JMP       done40
 
 kind41:
 	VPMOVZXWD (BX), Z17
@@ -6916,9 +6916,9 @@ kind41:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       loaded40
+	JMP       done40
 
-loaded40:
+done40:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -7028,15 +7028,15 @@ loaded49:
 	JNE         kind51
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         loaded50
+	JMP         done50
 
 kind51:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         loaded50
+	JMP         done50
 
-loaded50:
+done50:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -9696,7 +9696,7 @@ group11:
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(BX)(R14*1), Y5
 	VCVTDQ2PS Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	CMPB      272(CX), $0x01
@@ -9707,7 +9707,7 @@ kind13:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind14:
 	CMPB      272(CX), $0x02
@@ -9730,7 +9730,7 @@ kind14:
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind15:
 	VPMOVZXBW (BX)(R14*1), X4
@@ -9741,9 +9741,9 @@ kind15:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPS  Y1, Y4, Y4
 	VSUBPS  Y1, Y5, Y5
 	VMULPS  Y4, Y2, Y4
@@ -9818,7 +9818,7 @@ strand22:
 	VCVTDQ2PS    Y4, Y4
 	VPMOVSXBD    8(BX), Y5
 	VCVTDQ2PS    Y5, Y5
-	JMP          loaded23
+	JMP          done23
 
 kind24:
 	CMPB      272(CX), $0x01
@@ -9829,7 +9829,7 @@ kind24:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind25:
 	CMPB      272(CX), $0x02
@@ -9852,7 +9852,7 @@ kind25:
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind26:
 	VPMOVZXBW (BX), X4
@@ -9863,9 +9863,9 @@ kind26:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
-loaded23:
+done23:
 	VSUBPS  Y1, Y4, Y4
 	VSUBPS  Y1, Y5, Y1
 	VMULPS  Y4, Y2, Y4
@@ -9979,7 +9979,7 @@ loaded36:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX)(R11*1), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind38:
 	CMPB      272(CX), $0x01
@@ -9990,7 +9990,7 @@ kind38:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind39:
 	CMPB      272(CX), $0x02
@@ -10013,7 +10013,7 @@ kind39:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind40:
 	VPMOVZXBW (BX)(R11*1), X6
@@ -10024,9 +10024,9 @@ kind40:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
-loaded37:
+done37:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -10097,7 +10097,7 @@ loaded48:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind50:
 	CMPB      272(CX), $0x01
@@ -10108,7 +10108,7 @@ kind50:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind51:
 	CMPB      272(CX), $0x02
@@ -10131,7 +10131,7 @@ kind51:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind52:
 	VPMOVZXBW (BX), X6
@@ -10142,9 +10142,9 @@ kind52:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
-loaded49:
+done49:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -10244,7 +10244,7 @@ group11:
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(BX)(R14*2), Y5
 	VCVTDQ2PS Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (BX)(R14*2), Y4
@@ -10253,9 +10253,9 @@ kind13:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPS  Y1, Y4, Y4
 	VSUBPS  Y1, Y5, Y5
 	VMULPS  Y4, Y2, Y4
@@ -10330,7 +10330,7 @@ strand20:
 	VCVTDQ2PS    Y4, Y4
 	VPMOVSXWD    16(BX), Y5
 	VCVTDQ2PS    Y5, Y5
-	JMP          loaded21
+	JMP          done21
 
 kind22:
 	VPMOVZXWD (BX), Y4
@@ -10339,9 +10339,9 @@ kind22:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPS  Y1, Y4, Y4
 	VSUBPS  Y1, Y5, Y1
 	VMULPS  Y4, Y2, Y4
@@ -10456,7 +10456,7 @@ loaded32:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX)(R11*2), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded33
+	JMP       done33
 
 kind34:
 	VPMOVZXWD (BX)(R11*2), Y6
@@ -10465,9 +10465,9 @@ kind34:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded33
+	JMP       done33
 
-loaded33:
+done33:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -10538,7 +10538,7 @@ loaded42:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded43
+	JMP       done43
 
 kind44:
 	VPMOVZXWD (BX), Y6
@@ -10547,9 +10547,9 @@ kind44:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded43
+	JMP       done43
 
-loaded43:
+done43:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -11085,7 +11085,7 @@ group11:
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(BX)(R14*1), X5
 	VCVTDQ2PD X5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	CMPB      272(CX), $0x01
@@ -11096,7 +11096,7 @@ kind13:
 	VCVTDQ2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind14:
 	CMPB      272(CX), $0x02
@@ -11123,7 +11123,7 @@ kind14:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind15:
 	VMOVD     (BX)(R14*1), X4
@@ -11138,9 +11138,9 @@ kind15:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPD  Y1, Y4, Y4
 	VSUBPD  Y1, Y5, Y5
 	VMULPD  Y4, Y2, Y4
@@ -11215,7 +11215,7 @@ strand22:
 	VCVTDQ2PD    X4, Y4
 	VPMOVSXBD    4(BX), X5
 	VCVTDQ2PD    X5, Y5
-	JMP          loaded23
+	JMP          done23
 
 kind24:
 	CMPB      272(CX), $0x01
@@ -11226,7 +11226,7 @@ kind24:
 	VCVTDQ2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind25:
 	CMPB      272(CX), $0x02
@@ -11253,7 +11253,7 @@ kind25:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind26:
 	VMOVD     (BX), X4
@@ -11268,9 +11268,9 @@ kind26:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
-loaded23:
+done23:
 	VSUBPD  Y1, Y4, Y4
 	VSUBPD  Y1, Y5, Y1
 	VMULPD  Y4, Y2, Y4
@@ -11388,7 +11388,7 @@ loaded36:
 	VCVTDQ2PD X6, Y6
 	VPMOVSXBD 4(BX)(R11*1), X7
 	VCVTDQ2PD X7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind38:
 	CMPB      272(CX), $0x01
@@ -11399,7 +11399,7 @@ kind38:
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind39:
 	CMPB      272(CX), $0x02
@@ -11426,7 +11426,7 @@ kind39:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind40:
 	VMOVD     (BX)(R11*1), X6
@@ -11441,9 +11441,9 @@ kind40:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
-loaded37:
+done37:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -11514,7 +11514,7 @@ loaded48:
 	VCVTDQ2PD X6, Y6
 	VPMOVSXBD 4(BX), X7
 	VCVTDQ2PD X7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind50:
 	CMPB      272(CX), $0x01
@@ -11525,7 +11525,7 @@ kind50:
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind51:
 	CMPB      272(CX), $0x02
@@ -11552,7 +11552,7 @@ kind51:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind52:
 	VMOVD     (BX), X6
@@ -11567,9 +11567,9 @@ kind52:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
-loaded49:
+done49:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -11673,7 +11673,7 @@ group11:
 	VCVTDQ2PD X4, Y4
 	VPMOVSXWD 8(BX)(R14*2), X5
 	VCVTDQ2PD X5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (BX)(R14*2), X4
@@ -11682,9 +11682,9 @@ kind13:
 	VCVTDQ2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPD  Y1, Y4, Y4
 	VSUBPD  Y1, Y5, Y5
 	VMULPD  Y4, Y2, Y4
@@ -11759,7 +11759,7 @@ strand20:
 	VCVTDQ2PD    X4, Y4
 	VPMOVSXWD    8(BX), X5
 	VCVTDQ2PD    X5, Y5
-	JMP          loaded21
+	JMP          done21
 
 kind22:
 	VPMOVZXWD (BX), X4
@@ -11768,9 +11768,9 @@ kind22:
 	VCVTDQ2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPD  Y1, Y4, Y4
 	VSUBPD  Y1, Y5, Y1
 	VMULPD  Y4, Y2, Y4
@@ -11889,7 +11889,7 @@ loaded32:
 	VCVTDQ2PD X6, Y6
 	VPMOVSXWD 8(BX)(R11*2), X7
 	VCVTDQ2PD X7, Y7
-	JMP       loaded33
+	JMP       done33
 
 kind34:
 	VPMOVZXWD (BX)(R11*2), X6
@@ -11898,9 +11898,9 @@ kind34:
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded33
+	JMP       done33
 
-loaded33:
+done33:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -11971,7 +11971,7 @@ loaded42:
 	VCVTDQ2PD X6, Y6
 	VPMOVSXWD 8(BX), X7
 	VCVTDQ2PD X7, Y7
-	JMP       loaded43
+	JMP       done43
 
 kind44:
 	VPMOVZXWD (BX), X6
@@ -11980,9 +11980,9 @@ kind44:
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       loaded43
+	JMP       done43
 
-loaded43:
+done43:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -12432,7 +12432,7 @@ group11:
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(BX)(R14*1), Y5
 	VCVTDQ2PS Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	CMPB      272(CX), $0x01
@@ -12443,7 +12443,7 @@ kind13:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind14:
 	CMPB      272(CX), $0x02
@@ -12466,7 +12466,7 @@ kind14:
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind15:
 	VPMOVZXBW (BX)(R14*1), X4
@@ -12477,9 +12477,9 @@ kind15:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y5
 	VMULPS    Y4, Y2, Y4
@@ -12556,7 +12556,7 @@ strand22:
 	VCVTDQ2PS    Y4, Y4
 	VPMOVSXBD    8(BX), Y5
 	VCVTDQ2PS    Y5, Y5
-	JMP          loaded23
+	JMP          done23
 
 kind24:
 	CMPB      272(CX), $0x01
@@ -12567,7 +12567,7 @@ kind24:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind25:
 	CMPB      272(CX), $0x02
@@ -12590,7 +12590,7 @@ kind25:
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind26:
 	VPMOVZXBW (BX), X4
@@ -12601,9 +12601,9 @@ kind26:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
-loaded23:
+done23:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y1
 	VMULPS    Y4, Y2, Y4
@@ -12717,7 +12717,7 @@ loaded36:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX)(R11*1), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind38:
 	CMPB      272(CX), $0x01
@@ -12728,7 +12728,7 @@ kind38:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind39:
 	CMPB      272(CX), $0x02
@@ -12751,7 +12751,7 @@ kind39:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind40:
 	VPMOVZXBW (BX)(R11*1), X6
@@ -12762,9 +12762,9 @@ kind40:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
-loaded37:
+done37:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -12837,7 +12837,7 @@ loaded48:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind50:
 	CMPB      272(CX), $0x01
@@ -12848,7 +12848,7 @@ kind50:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind51:
 	CMPB      272(CX), $0x02
@@ -12871,7 +12871,7 @@ kind51:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind52:
 	VPMOVZXBW (BX), X6
@@ -12882,9 +12882,9 @@ kind52:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
-loaded49:
+done49:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -12984,7 +12984,7 @@ group11:
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(BX)(R14*2), Y5
 	VCVTDQ2PS Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (BX)(R14*2), Y4
@@ -12993,9 +12993,9 @@ kind13:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y5
 	VMULPS    Y4, Y2, Y4
@@ -13072,7 +13072,7 @@ strand20:
 	VCVTDQ2PS    Y4, Y4
 	VPMOVSXWD    16(BX), Y5
 	VCVTDQ2PS    Y5, Y5
-	JMP          loaded21
+	JMP          done21
 
 kind22:
 	VPMOVZXWD (BX), Y4
@@ -13081,9 +13081,9 @@ kind22:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y1
 	VMULPS    Y4, Y2, Y4
@@ -13198,7 +13198,7 @@ loaded32:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX)(R11*2), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded33
+	JMP       done33
 
 kind34:
 	VPMOVZXWD (BX)(R11*2), Y6
@@ -13207,9 +13207,9 @@ kind34:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded33
+	JMP       done33
 
-loaded33:
+done33:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -13282,7 +13282,7 @@ loaded42:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded43
+	JMP       done43
 
 kind44:
 	VPMOVZXWD (BX), Y6
@@ -13291,9 +13291,9 @@ kind44:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded43
+	JMP       done43
 
-loaded43:
+done43:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -13831,7 +13831,7 @@ group11:
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(BX)(R14*1), Y5
 	VCVTDQ2PS Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	CMPB      272(CX), $0x01
@@ -13842,7 +13842,7 @@ kind13:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind14:
 	CMPB      272(CX), $0x02
@@ -13865,7 +13865,7 @@ kind14:
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind15:
 	VPMOVZXBW (BX)(R14*1), X4
@@ -13876,9 +13876,9 @@ kind15:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y5
 	VMULPS    Y4, Y2, Y4
@@ -13969,7 +13969,7 @@ strand22:
 	VCVTDQ2PS    Y4, Y4
 	VPMOVSXBD    8(BX), Y5
 	VCVTDQ2PS    Y5, Y5
-	JMP          loaded23
+	JMP          done23
 
 kind24:
 	CMPB      272(CX), $0x01
@@ -13980,7 +13980,7 @@ kind24:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind25:
 	CMPB      272(CX), $0x02
@@ -14003,7 +14003,7 @@ kind25:
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
 kind26:
 	VPMOVZXBW (BX), X4
@@ -14014,9 +14014,9 @@ kind26:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded23
+	JMP       done23
 
-loaded23:
+done23:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y1
 	VMULPS    Y4, Y2, Y4
@@ -14144,7 +14144,7 @@ loaded36:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX)(R11*1), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind38:
 	CMPB      272(CX), $0x01
@@ -14155,7 +14155,7 @@ kind38:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind39:
 	CMPB      272(CX), $0x02
@@ -14178,7 +14178,7 @@ kind39:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
 kind40:
 	VPMOVZXBW (BX)(R11*1), X6
@@ -14189,9 +14189,9 @@ kind40:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded37
+	JMP       done37
 
-loaded37:
+done37:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -14278,7 +14278,7 @@ loaded48:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind50:
 	CMPB      272(CX), $0x01
@@ -14289,7 +14289,7 @@ kind50:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind51:
 	CMPB      272(CX), $0x02
@@ -14312,7 +14312,7 @@ kind51:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
 kind52:
 	VPMOVZXBW (BX), X6
@@ -14323,9 +14323,9 @@ kind52:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded49
+	JMP       done49
 
-loaded49:
+done49:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -14457,7 +14457,7 @@ group11:
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(BX)(R14*2), Y5
 	VCVTDQ2PS Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (BX)(R14*2), Y4
@@ -14466,9 +14466,9 @@ kind13:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y5
 	VMULPS    Y4, Y2, Y4
@@ -14559,7 +14559,7 @@ strand20:
 	VCVTDQ2PS    Y4, Y4
 	VPMOVSXWD    16(BX), Y5
 	VCVTDQ2PS    Y5, Y5
-	JMP          loaded21
+	JMP          done21
 
 kind22:
 	VPMOVZXWD (BX), Y4
@@ -14568,9 +14568,9 @@ kind22:
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPS    Y1, Y4, Y4
 	VSUBPS    Y1, Y5, Y1
 	VMULPS    Y4, Y2, Y4
@@ -14699,7 +14699,7 @@ loaded32:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX)(R11*2), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded33
+	JMP       done33
 
 kind34:
 	VPMOVZXWD (BX)(R11*2), Y6
@@ -14708,9 +14708,9 @@ kind34:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded33
+	JMP       done33
 
-loaded33:
+done33:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -14797,7 +14797,7 @@ loaded42:
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       loaded43
+	JMP       done43
 
 kind44:
 	VPMOVZXWD (BX), Y6
@@ -14806,9 +14806,9 @@ kind44:
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded43
+	JMP       done43
 
-loaded43:
+done43:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6

@@ -4434,7 +4434,7 @@ near11:
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (DX), Z7
@@ -4449,9 +4449,9 @@ kind13:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VMINPS        Z7, Z4, Z7
 	VMAXPS        Z7, Z3, Z7
 	VMULPS        Z6, Z7, Z12
@@ -4540,7 +4540,7 @@ near21:
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       loaded22
+	JMP       done22
 
 kind23:
 	VPMOVZXWD (DX), Z5
@@ -4555,9 +4555,9 @@ kind23:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       loaded22
+	JMP       done22
 
-loaded22:
+done22:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal25
 	VDIVPS Z3, Z5, Z5
@@ -4657,15 +4657,15 @@ strand32:
 	CMPB         272(CX), $0x00
 	JNE          kind34
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          loaded33
+	JMP          done33
 
 kind34:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         loaded33
+	JMP         done33
 
-loaded33:
+done33:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal36
 	VDIVPS Z3, Z5, Z3
@@ -4801,7 +4801,7 @@ near43:
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       loaded44
+	JMP       done44
 
 kind45:
 	VPMOVZXWD (DX), Z15
@@ -4816,9 +4816,9 @@ kind45:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       loaded44
+	JMP       done44
 
-loaded44:
+done44:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -4907,7 +4907,7 @@ loaded53:
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       loaded54
+	JMP       done54
 
 kind55:
 	VPMOVZXWD (DX), Z11
@@ -4922,9 +4922,9 @@ kind55:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       loaded54
+	JMP       done54
 
-loaded54:
+done54:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal57
 	VDIVPS Z1, Z11, Z11
@@ -5014,15 +5014,15 @@ loaded64:
 	CMPB        272(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         loaded65
+	JMP         done65
 
 kind66:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         loaded65
+	JMP         done65
 
-loaded65:
+done65:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal68
 	VDIVPS Z1, Z11, Z11
@@ -5131,7 +5131,7 @@ near11:
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (DX), Z6
@@ -5146,9 +5146,9 @@ kind13:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VMINPS        Z6, Z3, Z6
 	VMAXPS        Z6, Z2, Z6
 	VMULPS        Z5, Z6, Z11
@@ -5246,7 +5246,7 @@ near21:
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       loaded22
+	JMP       done22
 
 kind23:
 	VPMOVZXWD (DX), Z4
@@ -5261,9 +5261,9 @@ kind23:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       loaded22
+	JMP       done22
 
-loaded22:
+done22:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal25
 	VDIVPS Z2, Z4, Z4
@@ -5372,15 +5372,15 @@ strand32:
 	CMPB         272(CX), $0x00
 	JNE          kind34
 	VCVTPH2PS.Z  (DX), K1, Z4
-	JMP          loaded33
+	JMP          done33
 
 kind34:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         loaded33
+	JMP         done33
 
-loaded33:
+done33:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal36
 	VDIVPS Z2, Z4, Z2
@@ -5519,7 +5519,7 @@ near43:
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       loaded44
+	JMP       done44
 
 kind45:
 	VPMOVZXWD (DX), Z14
@@ -5534,9 +5534,9 @@ kind45:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded44
+	JMP       done44
 
-loaded44:
+done44:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -5634,7 +5634,7 @@ loaded53:
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       loaded54
+	JMP       done54
 
 kind55:
 	VPMOVZXWD (DX), Z10
@@ -5649,9 +5649,9 @@ kind55:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       loaded54
+	JMP       done54
 
-loaded54:
+done54:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal57
 	VDIVPS Z0, Z10, Z10
@@ -5750,15 +5750,15 @@ loaded64:
 	CMPB        272(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         loaded65
+	JMP         done65
 
 kind66:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         loaded65
+	JMP         done65
 
-loaded65:
+done65:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal68
 	VDIVPS Z0, Z10, Z10
@@ -8801,7 +8801,7 @@ loaded6:
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       loaded7
+	JMP       done7
 
 kind8:
 	VPMOVZXWD (DX), Z6
@@ -8816,9 +8816,9 @@ kind8:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded7
+	JMP       done7
 
-loaded7:
+done7:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal10
 	VDIVPS Z2, Z6, Z6
@@ -8949,15 +8949,15 @@ loaded17:
 	CMPB        272(CX), $0x00
 	JNE         kind19
 	VCVTPH2PS.Z (DX), K1, Z6
-	JMP         loaded18
+	JMP         done18
 
 kind19:
 	VPMOVZXWD.Z (DX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         loaded18
+	JMP         done18
 
-loaded18:
+done18:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal21
 	VDIVPS Z2, Z6, Z6
@@ -11426,7 +11426,7 @@ group12:
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y6
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       loaded13
+	JMP       done13
 
 kind14:
 	VPMOVZXWD (DX)(R11*2), Y6
@@ -11435,9 +11435,9 @@ kind14:
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y8, Y8
-	JMP       loaded13
+	JMP       done13
 
-loaded13:
+done13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -11514,7 +11514,7 @@ group23:
 	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       loaded24
+	JMP       done24
 
 kind25:
 	VPMOVZXWD (DX)(R11*2), Y4
@@ -11523,9 +11523,9 @@ kind25:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded24
+	JMP       done24
 
-loaded24:
+done24:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal27
 	VDIVPS Y2, Y4, Y4
@@ -11605,7 +11605,7 @@ strand34:
 	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXWD (DX), Y4
@@ -11614,9 +11614,9 @@ kind36:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal38
 	VDIVPS Y2, Y4, Y4
@@ -11756,7 +11756,7 @@ near46:
 	JNE       kind48
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       loaded47
+	JMP       done47
 
 kind48:
 	VPMOVZXWD (DX), Y10
@@ -11765,9 +11765,9 @@ kind48:
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       loaded47
+	JMP       done47
 
-loaded47:
+done47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -11833,7 +11833,7 @@ loaded56:
 	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       loaded57
+	JMP       done57
 
 kind58:
 	VPMOVZXWD (DX), Y6
@@ -11842,9 +11842,9 @@ kind58:
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded57
+	JMP       done57
 
-loaded57:
+done57:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal60
 	VDIVPS Y0, Y6, Y6
@@ -11963,7 +11963,7 @@ group12:
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y6
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       loaded13
+	JMP       done13
 
 kind14:
 	VPMOVZXWD (DX)(R11*2), Y6
@@ -11972,9 +11972,9 @@ kind14:
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y8, Y8
-	JMP       loaded13
+	JMP       done13
 
-loaded13:
+done13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -12054,7 +12054,7 @@ group23:
 	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       loaded24
+	JMP       done24
 
 kind25:
 	VPMOVZXWD (DX)(R11*2), Y4
@@ -12063,9 +12063,9 @@ kind25:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded24
+	JMP       done24
 
-loaded24:
+done24:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal27
 	VDIVPS Y2, Y4, Y4
@@ -12148,7 +12148,7 @@ strand34:
 	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXWD (DX), Y4
@@ -12157,9 +12157,9 @@ kind36:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal38
 	VDIVPS Y2, Y4, Y4
@@ -12302,7 +12302,7 @@ near46:
 	JNE       kind48
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       loaded47
+	JMP       done47
 
 kind48:
 	VPMOVZXWD (DX), Y10
@@ -12311,9 +12311,9 @@ kind48:
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       loaded47
+	JMP       done47
 
-loaded47:
+done47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -12382,7 +12382,7 @@ loaded56:
 	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       loaded57
+	JMP       done57
 
 kind58:
 	VPMOVZXWD (DX), Y6
@@ -12391,9 +12391,9 @@ kind58:
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded57
+	JMP       done57
 
-loaded57:
+done57:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal60
 	VDIVPS Y0, Y6, Y6
@@ -14293,7 +14293,7 @@ loaded6:
 	JNE       kind8
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y5
-	JMP       loaded7
+	JMP       done7
 
 kind8:
 	VPMOVZXWD (DX), Y2
@@ -14302,9 +14302,9 @@ kind8:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y5, Y5
-	JMP       loaded7
+	JMP       done7
 
-loaded7:
+done7:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal10
 	VDIVPS Y0, Y2, Y2

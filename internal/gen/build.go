@@ -235,6 +235,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	c.Load(c.Param("n"), n)
 	k.frame = c.GP64()
 	c.Load(c.Param("f"), k.frame)
+	k.kind = k.field("kind")
 	group, block := o.block(isa, v)
 	k.group = group
 	k.pointers()

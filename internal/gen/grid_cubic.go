@@ -52,7 +52,7 @@ func cubicKernels(c *build.Context) {
 				begin("gridCubicCombine"+suffix, compute, "",
 					"gridCubicCombine"+suffix+" turns the cells' sums into gradients.").combineCubic(dims)
 			}
-			for _, t := range []*storage{f32, f64, bf16, f16} {
+			for _, t := range floatsRead {
 				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, t.name)
 				begin("gridCubicSample"+suffix, t, ", input *byte, y *byte",
 					"gridCubicSample"+suffix+" samples one channel at n positions.",
@@ -142,9 +142,9 @@ func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	k.c.JMP(operand.LabelRef(done))
 
 	k.c.Label(moved)
-	var windows [cubicTaps]value
+	windows := k.windows(places)
 	for m := range windows {
-		windows[m] = k.ordered(k.windows(places, m), k.plane(cubicControl+m))
+		windows[m] = k.ordered(windows[m], k.plane(cubicControl+m))
 	}
 	for tap, turned := range k.turn(windows) {
 		inside := n.lessThan(n.number(0xFFFFFFFF), tapAt(tap))
@@ -153,10 +153,7 @@ func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	k.c.JMP(operand.LabelRef(done))
 
 	k.c.Label(plain)
-	for m := range windows {
-		windows[m] = k.windows(places, m)
-	}
-	for tap, turned := range k.turn(windows) {
+	for tap, turned := range k.turn(k.windows(places)) {
 		k.move(turned, v[tap])
 	}
 	k.c.Label(done)

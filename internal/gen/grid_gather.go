@@ -39,6 +39,7 @@ func gatherFunctions(c *build.Context, globals *tables, isa *isa) func(name stri
 	return func(name string, t *storage, arguments string, doc ...string) *gridKernel {
 		k := begin(name, t, "func(cells *byte, n int"+arguments+")", doc...)
 		k.cells, k.n = param(c, "cells"), param(c, "n")
+		k.kind = k.word(paramKind)
 		return k
 	}
 }
@@ -58,7 +59,7 @@ func gatherKernels(c *build.Context) {
 		}
 		begin("gatherBand"+isa.name, f32, "func(places *byte, n int, taps int, first int, pixels int)",
 			"gatherBand"+isa.name+" numbers taps within a band of so many pixels; others become -1.").band()
-		for _, t := range []*storage{f32, f64, bf16, f16} {
+		for _, t := range floatsRead {
 			name := "gatherSample" + isa.name + t.name
 			beginCells(name, t, ", input *byte, taps int, y *byte",
 				name+" samples one channel at n positions.",
@@ -122,13 +123,13 @@ func (k *gridKernel) gathered(places memory, edge bool) value {
 	if k.out.size > 2 {
 		return value{k.join(parts)}
 	}
-	words, v := k.words(parts), k.newValue()
-	if k.out == f16 {
-		k.emit("VCVTPH2PS", words, v[0])
-		return v
-	}
-	k.emit("VPMOVZXWD", words, v[0])
-	return k.apply("VPSLLD", 16, v)
+	words := k.words(parts)
+	return k.ofType(k.out, func(t *storage) value {
+		if t == f16 {
+			return k.apply("VCVTPH2PS", words)
+		}
+		return k.apply("VPSLLD", 16, k.apply("VPMOVZXWD", words))
+	})
 }
 
 // words joins elements of 16 bits.

@@ -148,11 +148,13 @@ func (k *gridKernel) pairs16() (v [4]value) {
 	}
 	for row := range quarters {
 		both := value{k.join(quarters[row])}
-		if k.out == bf16 {
-			v[2*row], v[2*row+1] = k.apply("VPSLLD", 16, both), k.apply(k.bits("VPAND"), k.constant(uint32(0xFFFF0000)), both)
-		} else {
-			v[2*row], v[2*row+1] = k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))
-		}
+		pair := k.ofType(k.out, func(t *storage) value {
+			if t == bf16 {
+				return append(k.apply("VPSLLD", 16, both), k.apply(k.bits("VPAND"), k.constant(upperHalf), both)...)
+			}
+			return append(k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))...)
+		})
+		v[2*row], v[2*row+1] = pair[:1], pair[1:]
 	}
 	return v
 }

@@ -100,7 +100,7 @@ func (k *gridKernel) termsOf(begin func(at reg.GPVirtual), body func(g func() va
 		if begin != nil {
 			begin(at)
 		}
-		g := func() value { return value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})} }
+		g := func() value { return k.loadFrom(operand.Mem{Base: from}) }
 		c.Label(loop)
 		body(g, func(sum int, v value) {
 			k.emit(k.ps("VMOVU"), v[0], k.term(to, 0, sum))

@@ -31,6 +31,7 @@ type kernel struct {
 	index  reg.Register // the same in a loop over groups, or nil
 	tail   reg.OpmaskVirtual
 	frame  reg.GPVirtual
+	kind   operand.Mem // which type elements have, of those that one stands for
 	ptr    map[string]reg.GPVirtual
 	param  map[string]value
 	held   []value // accumulators in registers, of each sum, or nil
