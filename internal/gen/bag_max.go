@@ -58,7 +58,7 @@ func (m *bagMax) maxTile() {
 	m.emit(m.bits("VPXOR"), rank, rank, rank)
 	m.ones(minus)
 	m.eachRow(func(reg.GPVirtual) {}, func(v int, from memory) {
-		m.take(v, m.in.load(m.kernel, from))
+		m.take(v, m.out.load(m.kernel, from))
 		if v == m.group-1 {
 			m.emit(m.whole("VPSUB"), minus, rank, rank)
 		}

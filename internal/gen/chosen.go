@@ -36,7 +36,7 @@ func (s *rowSum) chosenTile() {
 		c.ADDQ(ranks, rank)
 		s.emit("VPBROADCASTD", memory{operand.Mem{Base: s.sources, Index: at, Scale: 1}}, wanted)
 	}, func(v int, from memory) {
-		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, s.in.load(s.kernel, from), sum[v])
+		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, s.out.load(s.kernel, from), sum[v])
 	})
 	s.finish(sum, empty)
 }

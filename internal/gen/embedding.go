@@ -17,6 +17,8 @@ const (
 	sumWide
 	sumLong
 	sumWideFactors
+	sumBF16
+	sumF16
 )
 
 // longestSum is how many rows are summed here; what has more is summed in chunks.
@@ -32,12 +34,9 @@ func embeddingSums(c *build.Context) {
 				compute = f64
 			}
 			k := &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size}
-			(&rowSum{kernel: k, in: t}).function()
-			if compute != t { // rows that were computed, such as quotients
-				(&rowSum{kernel: k, in: compute}).function()
-			}
-			(&rowSum{kernel: k, in: t}).chosenFunction()
-			(&bagMax{rowSum: &rowSum{kernel: k, in: t}}).function()
+			(&rowSum{kernel: k}).function()
+			(&rowSum{kernel: k}).chosenFunction()
+			(&bagMax{rowSum: &rowSum{kernel: k}}).function()
 		}
 	}
 }
@@ -46,7 +45,6 @@ func embeddingSums(c *build.Context) {
 // addresses: of the result at hand, whose number is done, from begin to end.
 type rowSum struct {
 	*kernel
-	in                                                         *storage // type of the rows
 	rows, stride, begin, end, last, sources, to, columns, done reg.GPVirtual
 	sums                                                       value
 	upper                                                      any               // where bf16 is taken apart: the bits of the odd elements
@@ -58,10 +56,7 @@ type rowSum struct {
 }
 
 func (s *rowSum) function() {
-	c, name := s.c, "sumRows"+s.isa.name+s.in.name
-	if s.in != s.out {
-		name += "To" + s.out.name
-	}
+	c, name := s.c, "sumRows"+s.isa.name+s.out.name
 	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
 		"factors *byte, to *byte, apart int, columns int, mode int) int",
 		name+" sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:",
@@ -70,7 +65,7 @@ func (s *rowSum) function() {
 		"and returns how many results are done.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists()
-	if s.in == bf16 && s.isa.masks {
+	if s.out == bf16 && s.isa.masks {
 		s.pinRounding()
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
@@ -188,7 +183,7 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.CMPQ(s.columns, operand.U32(width))
 	s.c.JLT(operand.LabelRef(end))
 	s.ofEach()
-	s.c.ADDQ(operand.U32(width*s.in.size), s.rows)
+	s.c.ADDQ(operand.U32(width*s.out.size), s.rows)
 	s.advance(width)
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
@@ -221,6 +216,9 @@ func (s *rowSum) when(bit int, code func()) {
 // advanceSum moves to where later columns are stored.
 func (s *rowSum) advanceSum(columns int) {
 	s.c.ADDQ(operand.U32(columns*s.out.size), s.param("to"))
+	if s.out == f32 {
+		s.when(sumBF16|sumF16, func() { s.c.SUBQ(operand.U32(columns*(f32.size-f16.size)), s.param("to")) })
+	}
 	if s.compute.size > s.out.size {
 		s.when(sumWide, func() { s.c.ADDQ(operand.U32(columns*(s.compute.size-s.out.size)), s.param("to")) })
 	}

@@ -26,22 +26,32 @@ func (s *rowSum) finish(sum value, empty string) {
 		s.c.JMP(operand.LabelRef(final))
 		s.split, s.group = false, now
 		s.c.Label(empty)
-		s.storeEmpty(sum[0], group, summed)
-		s.c.JMP(operand.LabelRef(stored))
+		s.storeEmpty(sum[0], group, summed, stored)
 	})
 }
 
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
-func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed string) {
+func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed, stored string) {
 	if s.tail != nil {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
 	s.c.TESTQ(operand.U32(sumAccumulate|sumWide), s.param("mode"))
 	s.c.JNE(operand.LabelRef(summed))
+	if s.out == f32 {
+		s.when(sumBF16|sumF16, func() {
+			s.storeZeros(zero, group*s.lanes*f16.size)
+			s.c.JMP(operand.LabelRef(stored))
+		})
+	}
+	s.storeZeros(zero, group*s.lanes*s.out.size)
+	s.c.JMP(operand.LabelRef(stored))
+}
+
+// storeZeros stores so many bytes of zeros.
+func (s *rowSum) storeZeros(zero reg.VecVirtual, bytes int) {
 	var zeros []reg.Register
-	bytes := group * s.lanes * s.out.size
 	for ; bytes >= s.isa.bytes; bytes -= s.isa.bytes {
 		zeros = append(zeros, zero)
 	}
@@ -75,7 +85,22 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
+	if s.out == f32 {
+		s.storeNarrow(sum, sumBF16, bf16, stored)
+		s.storeNarrow(sum, sumF16, f16, stored)
+	}
 	s.when(sumAccumulate, func() { s.addThere(sum) })
+}
+
+// storeNarrow stores sums in a type that is not the rows', where a bit of the mode asks for it.
+func (s *rowSum) storeNarrow(sum value, bit int, t *storage, stored string) {
+	s.when(bit, func() {
+		s.out = t
+		s.when(sumAccumulate, func() { s.addThere(sum) })
+		s.round(sum)
+		s.out = f32
+		s.c.JMP(operand.LabelRef(stored))
+	})
 }
 
 // place is where a vector of a tile is stored, rounded.
