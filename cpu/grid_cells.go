@@ -78,7 +78,7 @@ func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), 
 	setParameters(params, &b.Sampler)
 	c[planeParams][paramPitch] = uint32(pitch)
 	c[planeParams][paramMode] = uint32(b.Padding)
-	c[planeParams][paramKind] = kindOfHalf(k.dtype)
+	c[planeParams][paramHalf] = kindOfHalf(k.dtype)
 	c[planeParams][paramSlopes] = wordOf(gradient)
 	k.loadCoords(c, b)
 	whole := b.N - b.N%k.lanes

@@ -160,7 +160,7 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		c[planeParams][paramStep+tap] = uint32(step)
 	}
 	c[planeParams][paramMode] = uint32(b.Padding)
-	c[planeParams][paramKind] = kindOfHalf(b.Input.DType)
+	c[planeParams][paramHalf] = kindOfHalf(b.Input.DType)
 	c[planeParams][paramSlopes] = wordOf(gradient)
 	loadCells[C](g, c, b, b.Coords, lastAligned)
 	locate := g.locate[b.Dims-2]

@@ -56,7 +56,7 @@ const (
 	paramEnd    = paramStep + 8
 	paramWindow = paramEnd + 3
 	paramSlopes = paramWindow + 1
-	paramKind   = paramSlopes + 1
+	paramHalf   = paramSlopes + 1
 )
 
 // kindOfHalf returns the number of a type of 16 bits, as internal/gen's anyHalf has them.

@@ -200,7 +200,7 @@ step2:
 look4:
 	CMPQ      AX, $0x00000040
 	JLT       looked5
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind7
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z9
@@ -243,7 +243,7 @@ some9:
 	MOVQ        $-1, DI
 	BZHIQ       AX, DI, DI
 	KMOVW       DI, K1
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done11

@@ -2022,7 +2022,7 @@ step2:
 look4:
 	CMPQ      R8, $0x00000040
 	JLT       looked5
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind7
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
@@ -2065,7 +2065,7 @@ some9:
 	MOVQ        $-1, R9
 	BZHIQ       R8, R9, R9
 	KMOVW       R9, K1
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z11
 	JMP         done11
@@ -2232,7 +2232,7 @@ block27:
 	PREFETCHT1 64(DX)(R12*1)
 
 near30:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z17
@@ -2338,7 +2338,7 @@ block37:
 	PREFETCHT1 64(DX)(R12*1)
 
 near40:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind42
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -2458,7 +2458,7 @@ near50:
 strand51:
 	VBROADCASTSS (R10), Z11
 	VBROADCASTSS 1024(R10), Z12
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind53
 	VCVTPH2PS.Z  (DX), K1, Z13
 	JMP          done52

@@ -4428,7 +4428,7 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z9
@@ -4534,7 +4534,7 @@ block18:
 	PREFETCHT1 64(DX)(R12*1)
 
 near21:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind23
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
@@ -4654,7 +4654,7 @@ near31:
 strand32:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind34
 	VCVTPH2PS.Z  (DX), K1, Z5
 	JMP          done33
@@ -4795,7 +4795,7 @@ block41:
 	PREFETCHT1 64(DX)(R8*1)
 
 near43:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -4901,7 +4901,7 @@ loaded52:
 	VMOVUPS 192(DI), Z8
 
 loaded53:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind55
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
@@ -5011,7 +5011,7 @@ loaded63:
 	VMOVUPS.Z (DI), K1, Z5
 
 loaded64:
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z (DX), K1, Z11
 	JMP         done65
@@ -5125,7 +5125,7 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z8
@@ -5240,7 +5240,7 @@ block18:
 	PREFETCHT1 64(DX)(R12*1)
 
 near21:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind23
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
@@ -5369,7 +5369,7 @@ near31:
 strand32:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind34
 	VCVTPH2PS.Z  (DX), K1, Z4
 	JMP          done33
@@ -5513,7 +5513,7 @@ block41:
 	PREFETCHT1 64(DX)(R8*1)
 
 near43:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
@@ -5628,7 +5628,7 @@ loaded52:
 	VMOVUPS 192(DI), Z7
 
 loaded53:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind55
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
@@ -5747,7 +5747,7 @@ loaded63:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded64:
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z (DX), K1, Z10
 	JMP         done65
@@ -8795,7 +8795,7 @@ loaded5:
 	VMOVUPS 192(DI), Z6
 
 loaded6:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind8
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z14
@@ -8946,7 +8946,7 @@ loaded16:
 	VMOVUPS.Z (DI), K1, Z6
 
 loaded17:
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind19
 	VCVTPH2PS.Z (DX), K1, Z6
 	JMP         done18
@@ -11422,7 +11422,7 @@ near11:
 	XORQ R11, R11
 
 group12:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y6
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -11510,7 +11510,7 @@ near22:
 	XORQ R11, R11
 
 group23:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -11601,7 +11601,7 @@ near33:
 strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
@@ -11752,7 +11752,7 @@ block44:
 	PREFETCHT1 (DX)(R8*1)
 
 near46:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind48
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -11829,7 +11829,7 @@ loaded55:
 	VMOVUPS 32(DI), Y3
 
 loaded56:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -11959,7 +11959,7 @@ near11:
 	XORQ R11, R11
 
 group12:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y6
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -12050,7 +12050,7 @@ near22:
 	XORQ R11, R11
 
 group23:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -12144,7 +12144,7 @@ near33:
 strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
@@ -12298,7 +12298,7 @@ block44:
 	PREFETCHT1 (DX)(R8*1)
 
 near46:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind48
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -12378,7 +12378,7 @@ loaded55:
 	VMOVUPS 32(DI), Y3
 
 loaded56:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -14289,7 +14289,7 @@ loaded5:
 	VMOVUPS 32(DI), Y2
 
 loaded6:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind8
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y5

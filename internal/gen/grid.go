@@ -64,7 +64,7 @@ const (
 
 	paramWindow = paramEnd + 3    // bicubic: the last place that a window may have, or -1
 	paramSlopes = paramWindow + 1 // whether slopes and distances, or bicubic weights' derivatives, are asked for
-	paramKind   = paramSlopes + 1 // images of 16 bits: their type's number in anyHalf
+	paramHalf   = paramSlopes + 1 // of images of 16 bits: see anyHalf
 )
 
 // The values of the mode.
@@ -80,7 +80,7 @@ func gridFunctions(c *build.Context, globals *tables, isa *isa) func(name string
 		beginFunction(c, name, signature, doc...)
 		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
 		grid := &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64(), sums: 4}
-		k.kind = grid.word(paramKind)
+		k.halfKind = grid.word(paramHalf)
 		return grid
 	}
 }

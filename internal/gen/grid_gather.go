@@ -39,7 +39,7 @@ func gatherFunctions(c *build.Context, globals *tables, isa *isa) func(name stri
 	return func(name string, t *storage, arguments string, doc ...string) *gridKernel {
 		k := begin(name, t, "func(cells *byte, n int"+arguments+")", doc...)
 		k.cells, k.n = param(c, "cells"), param(c, "n")
-		k.kind = k.word(paramKind)
+		k.halfKind = k.word(paramHalf)
 		return k
 	}
 }

@@ -121,23 +121,21 @@ func (k *kernel) quickValue(u value) value {
 // storeQuick stores rint(u) + zero as codes. The conversion makes a NaN
 // -2^31, the lowest byte of which is 0.
 func (k *kernel) storeQuick(u value) {
-	k.write(func(k *kernel, v value) []reg.Register {
-		whole := k.apply("VCVTPS2DQ", v)
-		var packed []reg.Register
-		if k.split {
-			packed = k.packWordsToBytes(k.words(whole, 0))
-		} else {
-			packed = k.toBytes(whole)
+	whole := k.apply("VCVTPS2DQ", u)
+	var packed []reg.Register
+	if k.split {
+		packed = k.packWordsToBytes(k.words(whole, 0))
+	} else {
+		packed = k.toBytes(whole)
+	}
+	for _, r := range packed {
+		zeros := k.quick.zeros
+		if r.Size() == 16 {
+			zeros = zeros.AsX().(reg.VecVirtual)
 		}
-		for _, r := range packed {
-			zeros := k.quick.zeros
-			if r.Size() == 16 {
-				zeros = zeros.AsX().(reg.VecVirtual)
-			}
-			k.emit("VPADDB", zeros, r, r)
-		}
-		return packed
-	}, u)
+		k.emit("VPADDB", zeros, r, r)
+	}
+	k.write(k.out, packed)
 }
 
 // quickParams makes what quick codes are made of for many runs, and reports

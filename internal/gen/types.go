@@ -44,11 +44,11 @@ func (k *kernel) forType(t *storage, code func(one *storage)) {
 		code(t)
 		return
 	}
-	done := k.newLabel("done")
+	number, done := either(t == anyHalf, k.halfKind, k.kind), k.newLabel("done")
 	for kind, one := range t.of {
 		other := k.newLabel("kind")
 		if last := len(t.of) - 1; kind < last {
-			k.c.CMPB(k.kind, operand.U8(kind))
+			k.c.CMPB(number, operand.U8(kind))
 			k.c.JNE(operand.LabelRef(other))
 		}
 		code(one)
