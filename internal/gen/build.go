@@ -261,8 +261,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	if k.holds() {
 		wide := k.newLabel("wide")
 		k.jumpIf("wide", wide)
-		c.CMPQ(n, operand.U32(block))
-		c.JLT(operand.LabelRef(rest))
+		branch(c.CMPQ, n, operand.U32(block), c.JLT, rest)
 		k.holding(body, func(body func(k *kernel)) { k.loop(n, block, body) })
 		c.JMP(operand.LabelRef(rest))
 		c.Label(wide)
@@ -276,7 +275,6 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	if o.hasRows() {
 		k.nextRow(n)
 	}
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 	return k.pins.wanted
 }

@@ -23,8 +23,7 @@ func (s *rowSum) chosenFunction() {
 // chosenTile emits the sum of a group of vectors.
 func (s *rowSum) chosenTile() {
 	c, sum, empty := s.c, s.clearedSums(), s.newLabel("empty")
-	c.CMPQ(s.begin, s.end)
-	c.JGE(operand.LabelRef(empty))
+	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
 	ranks, rank, wanted := c.GP64(), c.GP64(), s.rankVector()
 	c.MOVQ(s.param("columns"), ranks)
 	c.SUBQ(s.columns, ranks)

@@ -26,19 +26,11 @@ const longestSum = 256
 
 // embeddingSums emits the sums of every type, on every instruction set.
 func embeddingSums(c *build.Context) {
-	globals := newTables()
-	for _, isa := range isas {
-		for _, t := range []*storage{f32, f64, bf16, f16} {
-			compute := f32
-			if t == f64 {
-				compute = f64
-			}
-			k := &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size}
-			(&rowSum{kernel: k}).function()
-			(&rowSum{kernel: k}).chosenFunction()
-			(&bagMax{rowSum: &rowSum{kernel: k}}).function()
-		}
-	}
+	eachKernel(c, []*storage{f32, f64, bf16, f16}, func(k *kernel) {
+		(&rowSum{kernel: k}).function()
+		(&rowSum{kernel: k}).chosenFunction()
+		(&bagMax{rowSum: &rowSum{kernel: k}}).function()
+	})
 }
 
 // rowSum is the kernel under construction. Places in the list of positions are
@@ -76,10 +68,8 @@ func (s *rowSum) function() {
 // notTooMany ends the results before a result of more rows than are summed here.
 func (s *rowSum) notTooMany(rows reg.GPVirtual, tooMany string) {
 	few := s.newLabel("few")
-	s.c.CMPQ(rows, operand.U32(longestSum))
-	s.c.JLE(operand.LabelRef(few))
-	s.c.TESTQ(operand.U32(sumLong), s.param("mode"))
-	s.c.JEQ(operand.LabelRef(tooMany))
+	branch(s.c.CMPQ, rows, operand.U32(longestSum), s.c.JLE, few)
+	branch(s.c.TESTQ, operand.U32(sumLong), s.param("mode"), s.c.JEQ, tooMany)
 	s.c.Label(few)
 }
 
@@ -95,8 +85,7 @@ func (s *rowSum) lists() {
 func (s *rowSum) sourcesBeside() {
 	c, none := s.c, s.newLabel("none")
 	s.sources = param(c, "sources")
-	c.TESTQ(s.sources, s.sources)
-	c.JEQ(operand.LabelRef(none))
+	branch(c.TESTQ, s.sources, s.sources, c.JEQ, none)
 	c.SUBQ(s.param("positions"), s.sources)
 	c.Label(none)
 }
@@ -124,8 +113,7 @@ func (s *rowSum) results(groups []int, check func(rows reg.GPVirtual, tooMany st
 	}
 	c.MOVQ(s.param("results"), s.done)
 	c.Store(s.done, c.ReturnIndex(0))
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // halves returns the powers of two in half of some numbers, 1 left out.
@@ -144,8 +132,7 @@ func (s *rowSum) ofEach() {
 	result, tooMany, over := s.newLabel("result"), s.newLabel("tooMany"), s.newLabel("over")
 	c.MOVQ(s.param("to"), s.to)
 	c.XORQ(s.done, s.done)
-	c.CMPQ(s.done, s.param("results"))
-	c.JGE(operand.LabelRef(over))
+	branch(c.CMPQ, s.done, s.param("results"), c.JGE, over)
 	c.Label(result)
 	c.MOVQ(s.param("start"), list)
 	c.MOVQ(operand.Mem{Base: list, Index: s.done, Scale: 8}, s.begin)
@@ -159,8 +146,7 @@ func (s *rowSum) ofEach() {
 	s.tile()
 	c.ADDQ(s.param("apart"), s.to)
 	c.INCQ(s.done)
-	c.CMPQ(s.done, s.param("results"))
-	c.JLT(operand.LabelRef(result))
+	branch(c.CMPQ, s.done, s.param("results"), c.JLT, result)
 	c.JMP(operand.LabelRef(over))
 	for _, code := range s.aside {
 		code()
@@ -180,8 +166,7 @@ func (s *rowSum) tiles(repeat bool) {
 	width := s.group * s.lanes
 	begin, end := s.newLabel("tile"), s.newLabel("narrower")
 	s.c.Label(begin)
-	s.c.CMPQ(s.columns, operand.U32(width))
-	s.c.JLT(operand.LabelRef(end))
+	branch(s.c.CMPQ, s.columns, operand.U32(width), s.c.JLT, end)
 	s.ofEach()
 	s.c.ADDQ(operand.U32(width*s.out.size), s.rows)
 	s.advance(width)
@@ -195,8 +180,7 @@ func (s *rowSum) tiles(repeat bool) {
 // rest emits less than a vector's columns.
 func (s *rowSum) rest() {
 	done := s.newLabel("done")
-	s.c.TESTQ(s.columns, s.columns)
-	s.c.JLE(operand.LabelRef(done))
+	branch(s.c.TESTQ, s.columns, s.columns, s.c.JLE, done)
 	s.group = 1
 	s.maskTail(s.columns)
 	s.ofEach()
@@ -207,8 +191,7 @@ func (s *rowSum) rest() {
 // when emits code that runs only where a bit of the mode is set.
 func (s *rowSum) when(bit int, code func()) {
 	skip := s.newLabel("skip")
-	s.c.TESTQ(operand.U32(bit), s.param("mode"))
-	s.c.JEQ(operand.LabelRef(skip))
+	branch(s.c.TESTQ, operand.U32(bit), s.param("mode"), s.c.JEQ, skip)
 	code()
 	s.c.Label(skip)
 }

@@ -12,10 +12,8 @@ func (s *rowSum) sumTile() {
 	c, sum := s.c, s.clearedSums()
 	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil
 	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
-	c.CMPQ(s.begin, s.end)
-	c.JGE(operand.LabelRef(empty))
-	c.CMPQ(s.param("factors"), operand.U32(0))
-	c.JEQ(operand.LabelRef(none))
+	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
+	branch(c.CMPQ, s.param("factors"), operand.U32(0), c.JEQ, none)
 	s.addRows(sum, true)
 	c.JMP(operand.LabelRef(summed))
 	c.Label(none)
@@ -104,8 +102,7 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 		if asks {
 			until = stop
 		}
-		c.CMPQ(at, until)
-		c.JGE(operand.LabelRef(done))
+		branch(c.CMPQ, at, until, c.JGE, done)
 		c.Label(loop)
 		if asks {
 			c.MOVQ(operand.Mem{Base: at, Disp: early}, later)
@@ -121,8 +118,7 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 			}
 		}
 		c.ADDQ(operand.Imm(8), at)
-		c.CMPQ(at, until)
-		c.JLT(operand.LabelRef(loop))
+		branch(c.CMPQ, at, until, c.JLT, loop)
 		c.Label(done)
 	}
 }
@@ -140,8 +136,7 @@ func rowsEarly(lines int) int {
 func (s *rowSum) nextFactor(at reg.GPVirtual, to reg.VecVirtual) {
 	c, wide, done := s.c, s.newLabel("wide"), s.newLabel("factor")
 	if s.out != s.compute {
-		c.TESTQ(operand.U32(sumWideFactors), s.param("mode"))
-		c.JNE(operand.LabelRef(wide))
+		branch(c.TESTQ, operand.U32(sumWideFactors), s.param("mode"), c.JNE, wide)
 	}
 	s.loadFactor(operand.Mem{Base: at}, to)
 	c.ADDQ(operand.Imm(uint64(s.out.size)), at)

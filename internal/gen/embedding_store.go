@@ -12,8 +12,7 @@ import (
 func (s *rowSum) finish(sum value, empty string) {
 	summed, final, stored, special := s.newLabel("summed"), s.newLabel("final"), s.newLabel("stored"), s.newLabel("special")
 	s.c.Label(summed)
-	s.c.CMPQ(s.param("mode"), operand.U32(0))
-	s.c.JNE(operand.LabelRef(special))
+	branch(s.c.CMPQ, s.param("mode"), operand.U32(0), s.c.JNE, special)
 	s.c.Label(final)
 	s.round(sum)
 	s.c.Label(stored)
@@ -37,8 +36,7 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed, stored strin
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
-	s.c.TESTQ(operand.U32(sumAccumulate|sumWide), s.param("mode"))
-	s.c.JNE(operand.LabelRef(summed))
+	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.out == f32 {
 		s.when(sumBF16|sumF16, func() {
 			s.storeZeros(zero, group*s.lanes*f16.size)
@@ -63,16 +61,14 @@ func (s *rowSum) storeZeros(zero reg.VecVirtual, bytes int) {
 
 // ifStream jumps where stores go around the caches.
 func (s *rowSum) ifStream(around string) {
-	s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
-	s.c.JNE(operand.LabelRef(around))
+	branch(s.c.TESTQ, operand.U32(sumStream), s.param("mode"), s.c.JNE, around)
 }
 
 // finishSpecial stores sums as they are (wide), or divides them and adds what is
 // there.
 func (s *rowSum) finishSpecial(sum value, stored string) {
 	narrow := s.newLabel("narrow")
-	s.c.TESTQ(operand.U32(sumWide), s.param("mode"))
-	s.c.JEQ(operand.LabelRef(narrow))
+	branch(s.c.TESTQ, operand.U32(sumWide), s.param("mode"), s.c.JEQ, narrow)
 	for v := range sum {
 		r := s.inOrder(sum, v)
 		to := memory{operand.Mem{Base: s.to, Disp: v * s.isa.bytes}}

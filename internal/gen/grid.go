@@ -78,10 +78,9 @@ const (
 func gridFunctions(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, signature string, doc ...string) *gridKernel {
 	return func(name string, t *storage, signature string, doc ...string) *gridKernel {
 		beginFunction(c, name, signature, doc...)
-		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
-		grid := &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64(), sums: 4}
-		k.halfKind = grid.word(paramHalf)
-		return grid
+		k := &gridKernel{kernel: newKernel(c, globals, isa, t), cells: param(c, "cells"), n: param(c, "n"), i: c.GP64(), sums: 4}
+		k.halfKind = k.word(paramHalf)
+		return k
 	}
 }
 
@@ -112,8 +111,7 @@ func gridKernels(c *build.Context) {
 			"gridBend"+isa.name+" adds the cells' sums of second differences to gradients.").bendPairs()
 		framedKernels(isa, begin)
 		for _, t := range []*storage{f32, bf16, f16} {
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
-			k.turnTile()
+			newKernel(c, globals, isa, t).turnTile()
 		}
 	}
 	framedCount(c)
@@ -204,14 +202,12 @@ func (k *gridKernel) forVectors(body func()) {
 	loop, done := k.newLabel("vector"), k.newLabel("done")
 	k.c.XORQ(k.i, k.i)
 	k.c.Label(loop)
-	k.c.CMPQ(k.i, k.n)
-	k.c.JGE(operand.LabelRef(done))
+	branch(k.c.CMPQ, k.i, k.n, k.c.JGE, done)
 	body()
 	k.c.ADDQ(operand.U32(k.lanes), k.i)
 	k.c.JMP(operand.LabelRef(loop))
 	k.c.Label(done)
-	k.c.VZEROUPPER()
-	k.c.RET()
+	endFunction(k.c)
 }
 
 const (

@@ -88,8 +88,7 @@ func (k *gridKernel) atTaps(name string, body func(r reg.GPVirtual)) {
 	body(r)
 	k.c.ADDQ(operand.U32(bytes), r)
 	k.c.LEAQ(operand.Mem{Base: k.cells, Disp: cubicTaps * bytes}, end)
-	k.c.CMPQ(r, end)
-	k.c.JNE(operand.LabelRef(loop))
+	branch(k.c.CMPQ, r, end, k.c.JNE, loop)
 }
 
 // forRows emits the loops over rows of taps, of volumes those of each plane.
@@ -124,8 +123,7 @@ func (k *gridKernel) forRows(dims int, row func(v [cubicTaps]value, y reg.GPVirt
 func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	n := k.narrow()
 	plain, moved, done := k.newLabel("plain"), k.newLabel("moved"), k.newLabel("read")
-	k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(rowsMoved))
-	k.c.JLT(operand.LabelRef(plain))
+	branch(k.c.CMPL, k.integers(planeOutside).Mem, operand.Imm(rowsMoved), k.c.JLT, plain)
 	at := value{loadWhole(n.kernel, k.offsets(y, cubicOffset+cubicTaps))}
 	if z != nil {
 		at = n.apply("VPADDD", k.offsets(z, cubicOffset+2*cubicTaps), at)

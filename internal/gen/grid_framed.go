@@ -86,8 +86,7 @@ func (k *gridKernel) slopeFramed() {
 		}
 		set := func(sum int, v value) { k.emit("VADDPS", k.zero()[0], v[0], sums[sum][0]) }
 		left := param(c, "channels")
-		c.CMPQ(left, operand.Imm(1))
-		c.JEQ(operand.LabelRef(one))
+		branch(c.CMPQ, left, operand.Imm(1), c.JEQ, one)
 		loop, few := k.newLabel("channel"), k.newLabel("few")
 		to := param(c, "terms")
 		c.Label(loop)
@@ -100,8 +99,7 @@ func (k *gridKernel) slopeFramed() {
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
 		terms := param(c, "terms")
-		c.CMPQ(param(c, "channels"), operand.Imm(4))
-		c.JLE(operand.LabelRef(few))
+		branch(c.CMPQ, param(c, "channels"), operand.Imm(4), c.JLE, few)
 		for sum := range sums {
 			set(sum, k.foldTerms(terms, groupChannels, sum))
 		}

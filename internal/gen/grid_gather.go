@@ -25,12 +25,7 @@ const (
 func gatherFunction(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, signature string, doc ...string) *gridKernel {
 	return func(name string, t *storage, signature string, doc ...string) *gridKernel {
 		beginFunction(c, name, signature, doc...)
-		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1}
-		if t == f64 {
-			k.compute = f64
-		}
-		k.lanes = isa.bytes / k.compute.size
-		return &gridKernel{kernel: k, i: c.GP64()}
+		return &gridKernel{kernel: newKernel(c, globals, isa, t), i: c.GP64()}
 	}
 }
 
@@ -242,8 +237,7 @@ func (k *gridKernel) parts(element func(lane int) operand.Op) (parts []reg.VecVi
 // eitherEdge emits code for vectors all of whose taps are inside, and for others.
 func (k *gridKernel) eitherEdge(code func(edge bool)) {
 	edge, done := k.newLabel("edge"), k.newLabel("edgeDone")
-	k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(0))
-	k.c.JNE(operand.LabelRef(edge))
+	branch(k.c.CMPL, k.integers(planeOutside).Mem, operand.Imm(0), k.c.JNE, edge)
 	code(false)
 	k.c.JMP(operand.LabelRef(done))
 	k.c.Label(edge)

@@ -59,8 +59,7 @@ func (k *gridKernel) slopes(always bool, code func()) {
 		return
 	}
 	skip := k.newLabel("skip")
-	k.c.CMPL(k.word(paramSlopes), operand.Imm(0))
-	k.c.JEQ(operand.LabelRef(skip))
+	branch(k.c.CMPL, k.word(paramSlopes), operand.Imm(0), k.c.JEQ, skip)
 	code()
 	k.c.Label(skip)
 }
@@ -95,6 +94,5 @@ func (k *gridKernel) reflect(axis int, c, slope value) {
 
 // jumpMode branches where the mode is the given one.
 func (k *gridKernel) jumpMode(mode int, label string) {
-	k.c.CMPL(k.word(paramMode), operand.U32(mode))
-	k.c.JEQ(operand.LabelRef(label))
+	branch(k.c.CMPL, k.word(paramMode), operand.U32(mode), k.c.JEQ, label)
 }

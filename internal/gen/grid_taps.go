@@ -13,8 +13,7 @@ import (
 func (k *gridKernel) taps() (v [4]value) {
 	v = k.pairs()
 	within := k.newLabel("within")
-	k.c.CMPL(k.plane(planeEdge).Mem, operand.Imm(0))
-	k.c.JEQ(operand.LabelRef(within))
+	branch(k.c.CMPL, k.plane(planeEdge).Mem, operand.Imm(0), k.c.JEQ, within)
 	exchange := func(m mask, a, b int) { // a becomes b where the mask holds
 		if k.isa.masks {
 			k.emit("VMOVAPS", v[b][0], m[0], v[a][0])

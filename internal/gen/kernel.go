@@ -44,6 +44,22 @@ type kernel struct {
 	label    int
 }
 
+// newKernel returns one of elements of a type, a vector at a time.
+func newKernel(c *build.Context, globals *tables, isa *isa, t *storage) *kernel {
+	compute := computeOf(t)
+	return &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size, group: 1}
+}
+
+// eachKernel calls emit with one for each instruction set and type.
+func eachKernel(c *build.Context, types []*storage, emit func(k *kernel)) {
+	globals := newTables()
+	for _, isa := range isas {
+		for _, t := range types {
+			emit(newKernel(c, globals, isa, t))
+		}
+	}
+}
+
 // value is one vector register for each vector of a group.
 type value []reg.VecVirtual
 
@@ -281,13 +297,11 @@ func (k *kernel) putBy(name string, packed []reg.Register, to memory) {
 
 // jumpIf branches on one of the frame's flags: the same way all along a run.
 func (k *kernel) jumpIf(flag, label string) {
-	k.c.CMPB(k.field(flag), operand.U8(0))
-	k.c.JNE(operand.LabelRef(label))
+	branch(k.c.CMPB, k.field(flag), operand.U8(0), k.c.JNE, label)
 }
 
 func (k *kernel) jumpUnless(flag, label string) {
-	k.c.CMPB(k.field(flag), operand.U8(0))
-	k.c.JEQ(operand.LabelRef(label))
+	branch(k.c.CMPB, k.field(flag), operand.U8(0), k.c.JEQ, label)
 }
 
 func (k *kernel) field(name string) operand.Mem {

@@ -48,8 +48,7 @@ func (k *kernel) forType(t *storage, code func(one *storage)) {
 	for kind, one := range t.of {
 		other := k.newLabel("kind")
 		if last := len(t.of) - 1; kind < last {
-			k.c.CMPB(number, operand.U8(kind))
-			k.c.JNE(operand.LabelRef(other))
+			branch(k.c.CMPB, number, operand.U8(kind), k.c.JNE, other)
 		}
 		code(one)
 		k.c.JMP(operand.LabelRef(done))

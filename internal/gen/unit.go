@@ -98,3 +98,15 @@ func beginFunction(c *build.Context, name, signature string, doc ...string) {
 	c.Pragma("noescape")
 	c.SignatureExpr(signature)
 }
+
+// endFunction returns from one that used vectors.
+func endFunction(c *build.Context) {
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// branch jumps to a label by the outcome of a comparison.
+func branch(compare func(a, b operand.Op), a, b operand.Op, jump func(operand.Op), label string) {
+	compare(a, b)
+	jump(operand.LabelRef(label))
+}
