@@ -44,9 +44,9 @@ var ops = []*op{
 		name:   "Dequantize",
 		doc:    "y[i] = (q[i] - zero) * scale",
 		params: 2,
-		types:  join(pairs(codesRead, floats), same(1, floats)),
+		types:  join(pairs(codesRead, floatsRead), same(1, floats)),
 		// What is done with 16 elements takes no longer than branches between types.
-		onAVX2: join(pairs([]*storage{s8, u8, s16, u16, i32, float8Type}, floats), same(1, floats)),
+		onAVX2: join(pairs([]*storage{s8, u8, s16, u16, i32, float8Type}, floatsRead), same(1, floats)),
 		body: func(k *kernel) {
 			k.store(k.mul(k.codeLessZero(0), k.scale()))
 		},
