@@ -10,7 +10,7 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, []*storage{code8}), pairs(floatsRead, []*storage{code16, i32}), same(1, floats),
+		types: join(pairs(floats, []*storage{code8}), pairs(floatsRead, []*storage{code16, i32}), same(1, floatsRead),
 			rounding(pairs(floatsRead, []*storage{float8Type}))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
@@ -55,7 +55,7 @@ var ops = []*op{
 		name:   "DequantizeBackwardInput",
 		doc:    "dq[i] = dy[i] * scale",
 		params: 1,
-		types:  same(1, floats),
+		types:  same(1, floatsRead),
 		body: func(k *kernel) {
 			k.store(k.mul(k.load(0), k.scale()))
 		},
