@@ -7,12 +7,12 @@ import "github.com/isobit-ml/isobit/tensor"
 var dequantizeBackwardInputKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeBackwardInputAVX512F32F32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, dequantizeBackwardInputAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeBackwardInputAVX512H16H16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, true, false, dequantizeBackwardInputAVX512H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeBackwardInputAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeBackwardInputAVX512BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardInputAVX2F32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeBackwardInputAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardInputAVX2H16H16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeBackwardInputAVX2H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardInputAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardInputAVX2BF16BF16},
 }
 
 // dequantizeBackwardInputAVX512F32F32 is, for i from 0 to n-1:
@@ -29,12 +29,19 @@ func dequantizeBackwardInputAVX512F32F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
 
-// dequantizeBackwardInputAVX512H16H16 is, for i from 0 to n-1:
+// dequantizeBackwardInputAVX512F16F16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX512H16H16(n int, f *frame)
+func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
+
+// dequantizeBackwardInputAVX512BF16BF16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//
+//go:noescape
+func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
 
 // dequantizeBackwardInputAVX2F32F32 is, for i from 0 to n-1:
 //
@@ -50,9 +57,16 @@ func dequantizeBackwardInputAVX2F32F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardInputAVX2F64F64(n int, f *frame)
 
-// dequantizeBackwardInputAVX2H16H16 is, for i from 0 to n-1:
+// dequantizeBackwardInputAVX2F16F16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX2H16H16(n int, f *frame)
+func dequantizeBackwardInputAVX2F16F16(n int, f *frame)
+
+// dequantizeBackwardInputAVX2BF16BF16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//
+//go:noescape
+func dequantizeBackwardInputAVX2BF16BF16(n int, f *frame)

@@ -494,19 +494,272 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX512H16H16(n int, f *frame)
+// func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeBackwardInputAVX512H16H16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, R8
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, R8
+	MOVQ    R9, AX
+	JMP     some5
+
+aligned4:
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand9:
+	VBROADCASTSS (R11), Z0
+	MOVQ         104(CX), R9
+
+block7:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near10
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near10:
+	VCVTPH2PS (DX), Z1
+	VCVTPH2PS 32(DX), Z2
+	VCVTPH2PS 64(DX), Z3
+	VCVTPH2PS 96(DX), Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Y1, (BX)
+	VMOVDQU64 Y2, 32(BX)
+	VMOVDQU64 Y3, 64(BX)
+	VMOVDQU64 Y4, 96(BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y2, 32(BX)
+	VMOVNTDQ Y3, 64(BX)
+	VMOVNTDQ Y4, 96(BX)
+
+stored12:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R9
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+some5:
+some13:
+	TESTQ      AX, AX
+	JLE        done14
+	MOVQ       $-1, R9
+	BZHIQ      AX, R9, R9
+	KMOVW      R9, K1
+	MOVQ       80(CX), R9
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
+
+near15:
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand16:
+	VBROADCASTSS (R10), Z0
+	VCVTPH2PS.Z  (DX), K1, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand16
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, AX
+	JMP          some13
+
+done14:
+	TESTQ R8, R8
+	JL    whole17
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned4
+
+whole17:
+	DECQ DI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block19:
+	CMPQ       AX, $0x00000040
+	JLT        blocks20
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near21
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+
+near21:
+	CMPB    72(CX), $0x00
+	JEQ     loaded22
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded22:
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z1, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	VMULPS    Z3, Z7, Z7
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	VCVTPS2PH $0x00, Z6, Y6
+	VCVTPS2PH $0x00, Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU64 Y4, (BX)
+	VMOVDQU64 Y5, 32(BX)
+	VMOVDQU64 Y6, 64(BX)
+	VMOVDQU64 Y7, 96(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 96(BX)
+
+stored24:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000040, AX
+	JMP  block19
+
+blocks20:
+some25:
+	TESTQ     AX, AX
+	JLE       done26
+	MOVQ      $-1, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded27
+	VMOVUPS.Z (SI), K1, Z0
+
+loaded27:
+	VCVTPH2PS.Z (DX), K1, Z4
+	VMULPS      Z0, Z4, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	VMOVDQU16   Y4, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         some25
+
+done26:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
 	MOVQ      16(CX), BX
 	MOVQ      24(CX), SI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
+	VMOVDQU64 all32_ffff0000<>+0(SB), Z0
+	VMOVDQU64 all32_10000<>+0(SB), Z1
+	VMOVDQU64 all32_7fff<>+0(SB), Z2
+	VMOVDQU64 all32_8000<>+0(SB), Z3
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z4
+	VMOVDQU64 odd16split<>+0(SB), Z5
+	VMOVDQU64 odd16<>+0(SB), Z6
 	MOVQ      88(CX), DI
 	TESTQ     DI, DI
 	JEQ       one1
@@ -537,7 +790,7 @@ turn6:
 	MOVQ SI, R11
 
 strand9:
-	VBROADCASTSS (R11), Z5
+	VBROADCASTSS (R11), Z6
 	MOVQ         104(CX), R9
 
 block7:
@@ -548,96 +801,51 @@ block7:
 	PREFETCHT1 64(DX)(R12*1)
 
 near10:
-	CMPB      273(CX), $0x00
-	JNE       kind12
-	VCVTPH2PS (DX), Z6
-	VCVTPH2PS 32(DX), Z7
-	VCVTPH2PS 64(DX), Z8
-	VCVTPH2PS 96(DX), Z9
-	JMP       done11
-
-kind12:
-	VPMOVZXWD (DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 32(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 64(DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 96(DX), Z9
-	VPSLLD    $0x10, Z9, Z9
-	VMOVAPS   Z6, Z6
-	VMOVAPS   Z7, Z7
-	VMOVAPS   Z8, Z8
-	VMOVAPS   Z9, Z9
-	JMP       done11
-
-done11:
-	VMULPS    Z5, Z6, Z6
-	VMULPS    Z5, Z7, Z7
-	VMULPS    Z5, Z8, Z8
-	VMULPS    Z5, Z9, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind15
-	VCVTPS2PH $0x00, Z6, Y6
-	VCVTPS2PH $0x00, Z7, Y7
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
+	VMOVDQU32 (DX), Z8
+	VPSLLD    $0x10, Z8, Z7
+	VPANDD    Z0, Z8, Z8
+	VMOVDQU32 64(DX), Z10
+	VPSLLD    $0x10, Z10, Z9
+	VPANDD    Z0, Z10, Z10
+	VMULPS    Z6, Z7, Z7
+	VMULPS    Z6, Z8, Z8
+	VMULPS    Z6, Z9, Z9
+	VMULPS    Z6, Z10, Z10
+	VPTESTMD  Z1, Z7, K1
+	VPADDD    Z2, Z7, Z11
+	VPADDD    Z3, Z7, K1, Z11
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z12
+	VPADDD    Z3, Z8, K1, Z12
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z13
+	VPADDD    Z3, Z9, K1, Z13
+	VPTESTMD  Z1, Z10, K1
+	VPADDD    Z2, Z10, Z14
+	VPADDD    Z3, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z4, K1, Z11
+	VMOVDQU32 Z4, K2, Z12
+	VMOVDQU32 Z4, K3, Z13
+	VMOVDQU32 Z4, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z5, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Y6, (BX)
-	VMOVDQU64 Y7, 32(BX)
-	VMOVDQU64 Y8, 64(BX)
-	VMOVDQU64 Y9, 96(BX)
-	JMP       stored17
+	JNE       around11
+	VMOVDQU64 Z7, (BX)
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored12
 
-around16:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
+around11:
+	VMOVNTDQ Z7, (BX)
+	VMOVNTDQ Z8, 64(BX)
 
-stored17:
-	JMP done14
-
-kind15:
-	VPTESTMD  Z0, Z6, K1
-	VPADDD    Z1, Z6, Z10
-	VPADDD    Z2, Z6, K1, Z10
-	VPTESTMD  Z0, Z7, K1
-	VPADDD    Z1, Z7, Z11
-	VPADDD    Z2, Z7, K1, Z11
-	VPTESTMD  Z0, Z8, K1
-	VPADDD    Z1, Z8, Z12
-	VPADDD    Z2, Z8, K1, Z12
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VCMPPS    $0x03, Z8, Z8, K3
-	VCMPPS    $0x03, Z9, Z9, K4
-	VMOVDQU32 Z3, K1, Z10
-	VMOVDQU32 Z3, K2, Z11
-	VMOVDQU32 Z3, K3, Z12
-	VMOVDQU32 Z3, K4, Z13
-	VMOVDQA64 Z10, Z6
-	VPERMT2W  Z11, Z4, Z6
-	VMOVDQA64 Z12, Z7
-	VPERMT2W  Z13, Z4, Z7
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU64 Z6, (BX)
-	VMOVDQU64 Z7, 64(BX)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Z6, (BX)
-	VMOVNTDQ Z7, 64(BX)
-
-stored20:
-	JMP done14
-
-done14:
+stored12:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
@@ -654,80 +862,60 @@ done14:
 
 turns8:
 some5:
-some21:
+some13:
 	TESTQ      AX, AX
-	JLE        done22
+	JLE        done14
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near23
+	JEQ        near15
 	PREFETCHT1 (DX)(R9*1)
 
-near23:
+near15:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
-	VBROADCASTSS (R10), Z5
-	CMPB         273(CX), $0x00
-	JNE          kind26
-	VCVTPH2PS.Z  (DX), K1, Z6
-	JMP          done25
+strand16:
+	VBROADCASTSS (R10), Z6
+	VPMOVZXWD.Z  (DX), K1, Z7
+	VPSLLD       $0x10, Z7, Z7
+	VMULPS       Z6, Z7, Z6
+	VPTESTMD     Z1, Z6, K2
+	VPADDD       Z2, Z6, Z7
+	VPADDD       Z3, Z6, K2, Z7
+	VCMPPS       $0x03, Z6, Z6, K2
+	VMOVDQU32    Z4, K2, Z7
+	VPSRLD       $0x10, Z7, Z6
+	VPMOVDW      Z6, Y6
+	VMOVDQU16    Y6, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNE          strand16
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, AX
+	JMP          some13
 
-kind26:
-	VPMOVZXWD.Z (DX), K1, Z6
-	VPSLLD      $0x10, Z6, Z6
-	VMOVAPS     Z6, Z6
-	JMP         done25
-
-done25:
-	VMULPS    Z5, Z6, Z5
-	CMPB      273(CX), $0x00
-	JNE       kind29
-	VCVTPS2PH $0x00, Z5, Y5
-	VMOVDQU16 Y5, K1, (BX)
-	JMP       done28
-
-kind29:
-	VPTESTMD  Z0, Z5, K2
-	VPADDD    Z1, Z5, Z6
-	VPADDD    Z2, Z5, K2, Z6
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 Z3, K2, Z6
-	VPSRLD    $0x10, Z6, Z5
-	VPMOVDW   Z5, Y5
-	VMOVDQU16 Y5, K1, (BX)
-	JMP       done28
-
-done28:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand24
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some21
-
-done22:
+done14:
 	TESTQ R8, R8
-	JL    whole31
+	JL    whole17
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned4
 
-whole31:
+whole17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -743,8 +931,8 @@ steps3:
 	RET
 
 one1:
+	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
 
@@ -752,33 +940,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block33:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near35
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near35:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
+	JEQ     loaded22
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded36:
-	CMPB      273(CX), $0x00
-	JNE       kind38
-	VCVTPH2PS (DX), Z9
-	VCVTPH2PS 32(DX), Z10
-	VCVTPH2PS 64(DX), Z11
-	VCVTPH2PS 96(DX), Z12
-	JMP       done37
-
-kind38:
+loaded22:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -787,135 +966,81 @@ kind38:
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VMOVAPS   Z9, Z9
-	VMOVAPS   Z10, Z10
-	VMOVAPS   Z11, Z11
-	VMOVAPS   Z12, Z12
-	JMP       done37
-
-done37:
-	VMULPS    Z5, Z9, Z9
-	VMULPS    Z6, Z10, Z10
+	VMULPS    Z0, Z9, Z9
+	VMULPS    Z5, Z10, Z10
 	VMULPS    Z7, Z11, Z11
 	VMULPS    Z8, Z12, Z12
-	CMPB      273(CX), $0x00
-	JNE       kind41
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	VCVTPS2PH $0x00, Z12, Y12
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU64 Y9, (BX)
-	VMOVDQU64 Y10, 32(BX)
-	VMOVDQU64 Y11, 64(BX)
-	VMOVDQU64 Y12, 96(BX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Y9, (BX)
-	VMOVNTDQ Y10, 32(BX)
-	VMOVNTDQ Y11, 64(BX)
-	VMOVNTDQ Y12, 96(BX)
-
-stored43:
-	JMP done40
-
-kind41:
-	VPTESTMD  Z0, Z9, K1
-	VPADDD    Z1, Z9, Z13
-	VPADDD    Z2, Z9, K1, Z13
-	VPTESTMD  Z0, Z10, K1
-	VPADDD    Z1, Z10, Z14
-	VPADDD    Z2, Z10, K1, Z14
-	VPTESTMD  Z0, Z11, K1
-	VPADDD    Z1, Z11, Z15
-	VPADDD    Z2, Z11, K1, Z15
-	VPTESTMD  Z0, Z12, K1
-	VPADDD    Z1, Z12, Z16
-	VPADDD    Z2, Z12, K1, Z16
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z13
+	VPADDD    Z3, Z9, K1, Z13
+	VPTESTMD  Z1, Z10, K1
+	VPADDD    Z2, Z10, Z14
+	VPADDD    Z3, Z10, K1, Z14
+	VPTESTMD  Z1, Z11, K1
+	VPADDD    Z2, Z11, Z15
+	VPADDD    Z3, Z11, K1, Z15
+	VPTESTMD  Z1, Z12, K1
+	VPADDD    Z2, Z12, Z16
+	VPADDD    Z3, Z12, K1, Z16
 	VCMPPS    $0x03, Z9, Z9, K1
 	VCMPPS    $0x03, Z10, Z10, K2
 	VCMPPS    $0x03, Z11, Z11, K3
 	VCMPPS    $0x03, Z12, Z12, K4
-	VMOVDQU32 Z3, K1, Z13
-	VMOVDQU32 Z3, K2, Z14
-	VMOVDQU32 Z3, K3, Z15
-	VMOVDQU32 Z3, K4, Z16
+	VMOVDQU32 Z4, K1, Z13
+	VMOVDQU32 Z4, K2, Z14
+	VMOVDQU32 Z4, K3, Z15
+	VMOVDQU32 Z4, K4, Z16
 	VMOVDQA64 Z13, Z9
-	VPERMT2W  Z14, Z4, Z9
+	VPERMT2W  Z14, Z6, Z9
 	VMOVDQA64 Z15, Z10
-	VPERMT2W  Z16, Z4, Z10
+	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around23
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored46
+	JMP       stored24
 
-around45:
+around23:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored46:
-	JMP done40
-
-done40:
+stored24:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block19
 
-blocks34:
-some47:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done48
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded49
-	VMOVUPS.Z (SI), K1, Z5
+	JEQ       loaded27
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded49:
-	CMPB        273(CX), $0x00
-	JNE         kind51
-	VCVTPH2PS.Z (DX), K1, Z9
-	JMP         done50
-
-kind51:
+loaded27:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
-	VMOVAPS     Z9, Z9
-	JMP         done50
+	VMULPS      Z0, Z9, Z9
+	VPTESTMD    Z1, Z9, K2
+	VPADDD      Z2, Z9, Z10
+	VPADDD      Z3, Z9, K2, Z10
+	VCMPPS      $0x03, Z9, Z9, K2
+	VMOVDQU32   Z4, K2, Z10
+	VPSRLD      $0x10, Z10, Z9
+	VPMOVDW     Z9, Y9
+	VMOVDQU16   Y9, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         some25
 
-done50:
-	VMULPS    Z5, Z9, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind54
-	VCVTPS2PH $0x00, Z9, Y9
-	VMOVDQU16 Y9, K1, (BX)
-	JMP       done53
-
-kind54:
-	VPTESTMD  Z0, Z9, K2
-	VPADDD    Z1, Z9, Z10
-	VPADDD    Z2, Z9, K2, Z10
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQU32 Z3, K2, Z10
-	VPSRLD    $0x10, Z10, Z9
-	VPMOVDW   Z9, Y9
-	VMOVDQU16 Y9, K1, (BX)
-	JMP       done53
-
-done53:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	SUBQ $0x00000010, AX
-	JMP  some47
-
-done48:
+done26:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -929,6 +1054,24 @@ done48:
 last:
 	VZEROUPPER
 	RET
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -1001,6 +1144,40 @@ DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+
+DATA odd16split<>+0(SB)/2, $0x0001
+DATA odd16split<>+2(SB)/2, $0x0021
+DATA odd16split<>+4(SB)/2, $0x0003
+DATA odd16split<>+6(SB)/2, $0x0023
+DATA odd16split<>+8(SB)/2, $0x0005
+DATA odd16split<>+10(SB)/2, $0x0025
+DATA odd16split<>+12(SB)/2, $0x0007
+DATA odd16split<>+14(SB)/2, $0x0027
+DATA odd16split<>+16(SB)/2, $0x0009
+DATA odd16split<>+18(SB)/2, $0x0029
+DATA odd16split<>+20(SB)/2, $0x000b
+DATA odd16split<>+22(SB)/2, $0x002b
+DATA odd16split<>+24(SB)/2, $0x000d
+DATA odd16split<>+26(SB)/2, $0x002d
+DATA odd16split<>+28(SB)/2, $0x000f
+DATA odd16split<>+30(SB)/2, $0x002f
+DATA odd16split<>+32(SB)/2, $0x0011
+DATA odd16split<>+34(SB)/2, $0x0031
+DATA odd16split<>+36(SB)/2, $0x0013
+DATA odd16split<>+38(SB)/2, $0x0033
+DATA odd16split<>+40(SB)/2, $0x0015
+DATA odd16split<>+42(SB)/2, $0x0035
+DATA odd16split<>+44(SB)/2, $0x0017
+DATA odd16split<>+46(SB)/2, $0x0037
+DATA odd16split<>+48(SB)/2, $0x0019
+DATA odd16split<>+50(SB)/2, $0x0039
+DATA odd16split<>+52(SB)/2, $0x001b
+DATA odd16split<>+54(SB)/2, $0x003b
+DATA odd16split<>+56(SB)/2, $0x001d
+DATA odd16split<>+58(SB)/2, $0x003d
+DATA odd16split<>+60(SB)/2, $0x001f
+DATA odd16split<>+62(SB)/2, $0x003f
+GLOBL odd16split<>(SB), RODATA|NOPTR, $64
 
 DATA odd16<>+0(SB)/2, $0x0001
 DATA odd16<>+2(SB)/2, $0x0003
@@ -1404,9 +1581,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX2H16H16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeBackwardInputAVX2H16H16(SB), NOSPLIT, $0-16
+// func dequantizeBackwardInputAVX2F16F16(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -1439,262 +1616,74 @@ block7:
 	PREFETCHT1 64(DX)(R11*1)
 
 near10:
-	CMPB      273(CX), $0x00
-	JNE       kind12
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
-	JMP       done11
-
-kind12:
-	VPMOVZXWD (DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 16(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMOVAPS   Y1, Y1
-	VMOVAPS   Y2, Y2
-	JMP       done11
-
-done11:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
-	CMPB      273(CX), $0x00
-	JNE       kind15
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around11
 	VMOVDQU   X1, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored17
+	JMP       stored12
 
-around16:
+around11:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored17:
-	JMP done14
-
-kind15:
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y1, (BX)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y1, (BX)
-
-stored20:
-	JMP done14
-
-done14:
-	CMPB      273(CX), $0x00
-	JNE       kind22
+stored12:
 	VCVTPH2PS 32(DX), Y1
 	VCVTPH2PS 48(DX), Y2
-	JMP       done21
-
-kind22:
-	VPMOVZXWD 32(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 48(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMOVAPS   Y1, Y1
-	VMOVAPS   Y2, Y2
-	JMP       done21
-
-done21:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
-	CMPB      273(CX), $0x00
-	JNE       kind25
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around13
 	VMOVDQU   X1, 32(BX)
 	VMOVDQU   X2, 48(BX)
-	JMP       stored27
+	JMP       stored14
 
-around26:
+around13:
 	VMOVNTDQ X1, 32(BX)
 	VMOVNTDQ X2, 48(BX)
 
-stored27:
-	JMP done24
-
-kind25:
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y1, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y1, 32(BX)
-
-stored30:
-	JMP done24
-
-done24:
-	CMPB      273(CX), $0x00
-	JNE       kind32
+stored14:
 	VCVTPH2PS 64(DX), Y1
 	VCVTPH2PS 80(DX), Y2
-	JMP       done31
-
-kind32:
-	VPMOVZXWD 64(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 80(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMOVAPS   Y1, Y1
-	VMOVAPS   Y2, Y2
-	JMP       done31
-
-done31:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
-	CMPB      273(CX), $0x00
-	JNE       kind35
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around15
 	VMOVDQU   X1, 64(BX)
 	VMOVDQU   X2, 80(BX)
-	JMP       stored37
+	JMP       stored16
 
-around36:
+around15:
 	VMOVNTDQ X1, 64(BX)
 	VMOVNTDQ X2, 80(BX)
 
-stored37:
-	JMP done34
-
-kind35:
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y1, 64(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y1, 64(BX)
-
-stored40:
-	JMP done34
-
-done34:
-	CMPB      273(CX), $0x00
-	JNE       kind42
+stored16:
 	VCVTPH2PS 96(DX), Y1
 	VCVTPH2PS 112(DX), Y2
-	JMP       done41
-
-kind42:
-	VPMOVZXWD 96(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 112(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMOVAPS   Y1, Y1
-	VMOVAPS   Y2, Y2
-	JMP       done41
-
-done41:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
-	CMPB      273(CX), $0x00
-	JNE       kind45
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around17
 	VMOVDQU   X1, 96(BX)
 	VMOVDQU   X2, 112(BX)
-	JMP       stored47
+	JMP       stored18
 
-around46:
+around17:
 	VMOVNTDQ X1, 96(BX)
 	VMOVNTDQ X2, 112(BX)
 
-stored47:
-	JMP done44
-
-kind45:
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around49
-	VMOVDQU   Y1, 96(BX)
-	JMP       stored50
-
-around49:
-	VMOVNTDQ Y1, 96(BX)
-
-stored50:
-	JMP done44
-
-done44:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
@@ -1710,91 +1699,44 @@ done44:
 	JMP  turn6
 
 turns8:
-some51:
+some19:
 	TESTQ      AX, AX
-	JLE        done52
+	JLE        done20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near21:
 	MOVQ 96(CX), R8
 	MOVQ SI, R9
 
-strand54:
+strand22:
 	VBROADCASTSS (R9), Y0
-	CMPB         273(CX), $0x00
-	JNE          kind56
 	VCVTPH2PS    (DX), Y1
 	VCVTPH2PS    16(DX), Y2
-	JMP          done55
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored24
 
-kind56:
-	VPMOVZXWD (DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 16(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMOVAPS   Y1, Y1
-	VMOVAPS   Y2, Y2
-	JMP       done55
-
-done55:
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y0
-	CMPB      273(CX), $0x00
-	JNE       kind59
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y0, X0
-	CMPB      76(CX), $0x00
-	JNE       around60
-	VMOVDQU   X1, (BX)
-	VMOVDQU   X0, 16(BX)
-	JMP       stored61
-
-around60:
+around23:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored61:
-	JMP done58
-
-kind59:
-	VPSRLD    $0x10, Y1, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y1, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	CMPB      76(CX), $0x00
-	JNE       around63
-	VMOVDQU   Y0, (BX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Y0, (BX)
-
-stored64:
-	JMP done58
-
-done58:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ R8
-	JNE  strand54
+	JNE  strand22
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1802,9 +1744,9 @@ done58:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some51
+	JMP  some19
 
-done52:
+done20:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1827,57 +1769,338 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block66:
+block26:
 	CMPQ       AX, $0x00000010
-	JLT        blocks67
+	JLT        blocks27
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near68
+	JEQ        near28
 	PREFETCHT1 (DX)(DI*1)
 
-near68:
+near28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded29
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded69:
-	CMPB      273(CX), $0x00
-	JNE       kind71
+loaded29:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
-	JMP       done70
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored31
 
-kind71:
+around30:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored31:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	SUBQ $0x00000010, AX
+	JMP  block26
+
+blocks27:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeBackwardInputAVX2BF16BF16(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand9:
+	VBROADCASTSS (R10), Y0
+	MOVQ         104(CX), R8
+
+block7:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near10
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near10:
+	VPMOVZXWD (DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 16(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y1, (BX)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y1, (BX)
+
+stored12:
+	VPMOVZXWD 32(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 48(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y1, 32(BX)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y1, 32(BX)
+
+stored14:
+	VPMOVZXWD 64(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 80(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y1, 64(BX)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y1, 64(BX)
+
+stored16:
+	VPMOVZXWD 96(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 112(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y1, 96(BX)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y1, 96(BX)
+
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+some19:
+	TESTQ      AX, AX
+	JLE        done20
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near21
+	PREFETCHT1 (DX)(R8*1)
+
+near21:
+	MOVQ 96(CX), R8
+	MOVQ SI, R9
+
+strand22:
+	VBROADCASTSS (R9), Y0
+	VPMOVZXWD    (DX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VPMOVZXWD    16(DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      Y0, (BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ Y0, (BX)
+
+stored24:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R9
+	DECQ R8
+	JNE  strand22
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some19
+
+done20:
+	DECQ DI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block26:
+	CMPQ       AX, $0x00000010
+	JLT        blocks27
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near28
+	PREFETCHT1 (DX)(DI*1)
+
+near28:
+	CMPB    72(CX), $0x00
+	JEQ     loaded29
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded29:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done70
-
-done70:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y1, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind74
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around75
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored76
-
-around75:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored76:
-	JMP done73
-
-kind74:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -1895,24 +2118,21 @@ kind74:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around78
+	JNE       around30
 	VMOVDQU   Y2, (BX)
-	JMP       stored79
+	JMP       stored31
 
-around78:
+around30:
 	VMOVNTDQ Y2, (BX)
 
-stored79:
-	JMP done73
-
-done73:
+stored31:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block66
+	JMP  block26
 
-blocks67:
+blocks27:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

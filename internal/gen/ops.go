@@ -55,7 +55,7 @@ var ops = []*op{
 		name:   "DequantizeBackwardInput",
 		doc:    "dq[i] = dy[i] * scale",
 		params: 1,
-		types:  same(1, floatsRead),
+		types:  same(1, floats),
 		body: func(k *kernel) {
 			k.store(k.mul(k.load(0), k.scale()))
 		},
