@@ -44,22 +44,6 @@ type kernel struct {
 	label    int
 }
 
-// newKernel returns one of elements of a type, a vector at a time.
-func newKernel(c *build.Context, globals *tables, isa *isa, t *storage) *kernel {
-	compute := computeOf(t)
-	return &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size, group: 1}
-}
-
-// eachKernel calls emit with one for each instruction set and type.
-func eachKernel(c *build.Context, types []*storage, emit func(k *kernel)) {
-	globals := newTables()
-	for _, isa := range isas {
-		for _, t := range types {
-			emit(newKernel(c, globals, isa, t))
-		}
-	}
-}
-
 // value is one vector register for each vector of a group.
 type value []reg.VecVirtual
 

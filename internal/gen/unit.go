@@ -90,6 +90,22 @@ func freeDestinations(file *ir.File) {
 	}
 }
 
+// newKernel returns one of elements of a type, a vector at a time.
+func newKernel(c *build.Context, globals *tables, isa *isa, t *storage) *kernel {
+	compute := computeOf(t)
+	return &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size, group: 1}
+}
+
+// eachKernel calls emit with one for each instruction set and type.
+func eachKernel(c *build.Context, types []*storage, emit func(k *kernel)) {
+	globals := newTables()
+	for _, isa := range isas {
+		for _, t := range types {
+			emit(newKernel(c, globals, isa, t))
+		}
+	}
+}
+
 // beginFunction begins a function that needs no more stack and keeps no pointer.
 func beginFunction(c *build.Context, name, signature string, doc ...string) {
 	c.Function(name)
