@@ -17,7 +17,8 @@ type kernel struct {
 	in      [2]tensor.DType // of the data inputs; None: not read
 	out     tensor.DType
 	code    tensor.DType // the 8-bit float type that codes are rounded to, or None
-	kind    uint8        // of codes, of those that the function reads
+	half    uint8        // which type elements of 16 bits have, of those that the function takes
+	kind    uint8        // and codes, of those that it reads
 	step    int
 	block   int  // elements of a run that are taken at a time; 0: the kernel takes one run
 	quick   bool // has a way without divisions (internal/gen/quick.go)

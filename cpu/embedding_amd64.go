@@ -11,14 +11,14 @@ var rowSums = []rowSum{
 	{AVX512, tensor.F64, tensor.F64, 1, sumRowsAVX512F64, sumChosenAVX512F64},
 	{AVX512, tensor.BF16, tensor.BF16, 1, sumRowsAVX512BF16, sumChosenAVX512BF16},
 	{AVX512, tensor.F16, tensor.F16, 1, sumRowsAVX512F16, sumChosenAVX512F16},
-	{AVX512, tensor.F32, tensor.BF16, 1, sumRowsAVX512F32ToBF16, nil},
-	{AVX512, tensor.F32, tensor.F16, 1, sumRowsAVX512F32ToF16, nil},
+	{AVX512, tensor.F32, tensor.BF16, 1, sumRowsAVX512F32, nil},
+	{AVX512, tensor.F32, tensor.F16, 1, sumRowsAVX512F32, nil},
 	{AVX2, tensor.F32, tensor.F32, 16, sumRowsAVX2F32, sumChosenAVX2F32},
 	{AVX2, tensor.F64, tensor.F64, 8, sumRowsAVX2F64, sumChosenAVX2F64},
 	{AVX2, tensor.BF16, tensor.BF16, 16, sumRowsAVX2BF16, sumChosenAVX2BF16},
 	{AVX2, tensor.F16, tensor.F16, 16, sumRowsAVX2F16, sumChosenAVX2F16},
-	{AVX2, tensor.F32, tensor.BF16, 16, sumRowsAVX2F32ToBF16, nil},
-	{AVX2, tensor.F32, tensor.F16, 16, sumRowsAVX2F32ToF16, nil},
+	{AVX2, tensor.F32, tensor.BF16, 16, sumRowsAVX2F32, nil},
+	{AVX2, tensor.F32, tensor.F16, 16, sumRowsAVX2F32, nil},
 }
 
 var pairKernels = []pairKernel{

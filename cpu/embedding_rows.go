@@ -28,7 +28,12 @@ const (
 	sumWide        // store in the compute type
 	sumLong        // also more rows than a chunk, one after the other
 	sumWideFactors // factors are of the compute type
+	sumBF16        // of rows of f32: store in another type
+	sumF16
 )
+
+// narrower are the bits for types that are not the rows'.
+var narrower = map[tensor.DType]int{tensor.BF16: sumBF16, tensor.F16: sumF16}
 
 // embeddingRows makes the table: a row for each instruction set that has sums.
 func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
@@ -64,6 +69,9 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		return
 	}
 	mode := 0
+	if s.in != s.out {
+		mode = narrower[s.out]
+	}
 	if m.Accumulate {
 		mode |= sumAccumulate
 	}

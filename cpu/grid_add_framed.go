@@ -122,8 +122,8 @@ func (f *framedSums) storeRow(t *gatherType, y int64, to Span, channelStride int
 
 // addFramed adds a block's contributions, and reports whether it did: if not,
 // the sums have left the frame, and no pixel of theirs has a chunk.
-func (k *gridKernel) addFramed(place func(cells *byte, n int), s *GridScatter[float32], b *GridBlock) bool {
-	c := s.frame.locate(k, b, place, false)
+func (k *gridKernel) addFramed(locate func(cells *byte, n int), s *GridScatter[float32], b *GridBlock) bool {
+	c := s.frame.locate(k, b, locate, false, false)
 	if gridFramedCount(c.start(), b.N, unsafe.SliceData(s.count)) >= fullCell {
 		for _, at := range c[planePair][:b.N] {
 			if at != 0 {

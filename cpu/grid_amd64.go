@@ -2,8 +2,8 @@ package cpu
 
 // The kernels of small images.
 var framedKernels = []framedKernel{
-	{AVX512, gridFramedLocateAVX512, gridFramedPlaceAVX512, gridFramedSampleAVX512, gridFramedSlopeAVX512},
-	{AVX2, gridFramedLocateAVX2, gridFramedPlaceAVX2, gridFramedSampleAVX2, gridFramedSlopeAVX2},
+	{AVX512, gridFramedLocateAVX512, gridFramedSampleAVX512, gridFramedSlopeAVX512},
+	{AVX2, gridFramedLocateAVX2, gridFramedSampleAVX2, gridFramedSlopeAVX2},
 }
 
 var gridFramedQuads = []framedQuad{gridFramedQuad2, gridFramedQuad3, gridFramedQuad4}

@@ -10,88 +10,12 @@ import (
 // kernels. A block's positions are located once, for all channels: their cells
 // lie in planes of 32-bit words.
 
-// The planes of a block of cells, as internal/gen/grid.go names them: of the
-// compute type up to planePair, then words of 32 bits. Truth values are 0 and -1.
-const (
-	planeParams = 0
-	planeCoord  = 1 // x, y, z
-	planeWeight = planeCoord + 3
-	planeS      = planeWeight + 8
-	planeT      = planeS + 3
-	planeK      = planeT + 3
-	planeLive   = planeK + 3
-	planeSums   = planeLive + 1
-	planeGrad   = planeSums + 12
-	planePair   = planeGrad + 3
-	// Behind the integers of gathers come the planes of bicubic alone, in f64, too:
-	// weights, controls, offsets, windows (internal/gen/grid_cubic.go).
-	planeCubic = planePair + 10
-	gridPlanes = 2 * (planeCubic + 3*2*cubicTaps + cubicTaps + 3*cubicTaps + cubicTaps*cubicTaps)
-)
-
-// The words of the plane of parameters, as internal/gen/grid.go names them. First
-// numbers of the compute type, three each: of x, y and z.
-const (
-	paramScale = 3 * iota
-	paramShift
-	paramFactor
-	paramK
-	paramSize
-	paramLast
-	paramPair
-	paramFold
-	paramSpan
-	paramLow
-	paramHigh
-	paramBeyond
-)
-
-// Behind them integers.
-const (
-	paramPitch = 96 + iota
-	paramPlane
-	paramMode
-	paramFirst
-	paramPixels
-	paramOrigin
-	paramStep
-	paramEnd    = paramStep + 8
-	paramWindow = paramEnd + 3
-	paramSlopes = paramWindow + 1
-)
-
-type gridCells [gridPlanes][cellPitch]uint32
-
-// cellPitch is the distance of planes. It is no large power of 2: elements that
-// far apart compete for the same lines of a cache.
-const cellPitch = Block + 16
-
-// Blocks of a Scratch, by number, that hold cells and a group's terms.
-const (
-	cellBlocks = 60
-	termBlocks = cellBlocks + (gridPlanes*cellPitch*4+Block*8-1)/(Block*8)
-	// 256 positions of 16 channels: upstream gradients.
-	turnedBlocks = termBlocks + 6
-)
-
-// There is room for them: a negative number would not compile.
-const _ = uint(len(Scratch{}.blocks) - turnedBlocks - tile)
-
-func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
-
-func (c *gridCells) floats(plane int) *[Block]float32 {
-	return (*[Block]float32)(unsafe.Pointer(&c[plane]))
-}
-
-func (c *gridCells) start() *byte { return (*byte)(unsafe.Pointer(c)) }
-
 // gridKernel is a set of generated kernels for one type of images.
 type gridKernel struct {
 	needs   ISA
 	dtype   tensor.DType
 	lanes   int
 	locate  func(cells *byte, n int)
-	place   func(cells *byte, n int) // without what only the grid's gradient needs
 	sample  func(cells *byte, n int, input *byte, row int, y *byte)
 	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
 	combine func(cells *byte, n int)
@@ -144,15 +68,18 @@ func (k *gridKernel) takes(b *GridBlock) bool {
 	return b.Mode == Bilinear && k.sample != nil && b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
 }
 
-// locateBlock fills the cells of a block by the given kernel, locate or place.
+// locateBlock fills the cells of a block by the given kernel, of images as they are or in frames.
 // Where the last vector is not whole, lastAligned fills it up with the positions
 // before, which are then in it for a second time; else zeros follow the positions.
-func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), pitch int64, lastAligned bool) *gridCells {
+// Slopes are located for a gradient of the grid alone.
+func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), pitch int64, lastAligned, gradient bool) *gridCells {
 	c := cellsOf(b.Scratch)
 	params := c.floats(planeParams)
 	setParameters(params, &b.Sampler)
 	c[planeParams][paramPitch] = uint32(pitch)
 	c[planeParams][paramMode] = uint32(b.Padding)
+	c[planeParams][paramHalf] = kindOfHalf(k.dtype)
+	c[planeParams][paramSlopes] = wordOf(gradient)
 	k.loadCoords(c, b)
 	whole := b.N - b.N%k.lanes
 	if whole < b.N {
@@ -260,7 +187,7 @@ func (k *gridKernel) samplePlanes(b *GridBlock, definition func(*GridBlock)) {
 		}
 		return
 	}
-	c := k.locateBlock(b, k.place, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true, false)
 	for channel := range b.Channels {
 		k.sample(c.start(), b.N, (*byte)(b.Input.Channel(channel)), int(b.Input.AxisStride[1]), (*byte)(b.Output.Row(channel, 0).P))
 	}
@@ -284,7 +211,7 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 		}
 		return
 	}
-	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true, true)
 	for p := planeSums; p < planeSums+4; p++ {
 		clear(c[p][:])
 	}

@@ -37,7 +37,7 @@ func (b *GridBlock) wantsAll() bool {
 
 // doublePairs takes a block's channels once for both gradients.
 func (k *gridKernel) doublePairs(b *GridBlock) {
-	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true, true)
 	loadCells[float32](cellsFor(k.needs, tensor.F32), c, b, b.Second.Coords, true)
 	for p := planeSums; p < planeSums+5; p++ {
 		clear(c[p][:])

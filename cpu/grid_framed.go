@@ -21,10 +21,10 @@ type GridFramed struct {
 
 // framedKernel is a set of generated kernels.
 type framedKernel struct {
-	needs         ISA
-	locate, place func(cells *byte, n int) // as gridKernel's
-	sample        func(cells *byte, n int, input *byte, row int, y *byte)
-	slope         func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
+	needs  ISA
+	locate func(cells *byte, n int) // as gridKernel's
+	sample func(cells *byte, n int, input *byte, row int, y *byte)
+	slope  func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
 }
 
 // framedAdd adds a block's contributions to some channels.
@@ -76,13 +76,13 @@ func frameRows(width, begin, end int64) gridFrame {
 }
 
 // locate fills the cells of a block with places in the frame.
-func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte, n int), lastAligned bool) *gridCells {
+func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte, n int), lastAligned, gradient bool) *gridCells {
 	params := &cellsOf(b.Scratch)[planeParams]
 	floats := (*[Block]float32)(unsafe.Pointer(params))
 	floats[paramLow], floats[paramHigh] = -1, float32(f.width-1)
 	floats[paramLow+1], floats[paramHigh+1] = float32(f.rows[0]-1), float32(f.rows[1]-1)
 	params[paramOrigin] = uint32((1 - f.rows[0]) * f.pitch)
-	return k.locateBlock(b, locate, f.pitch, lastAligned)
+	return k.locateBlock(b, locate, f.pitch, lastAligned, gradient)
 }
 
 // Takes reports whether the kernels can sample images in blocks of at least n
@@ -138,7 +138,7 @@ func (g GridFramed) Open(b *GridBlock) {
 // Sample is GridSample for a block of the open image.
 func (g GridFramed) Sample(b *GridBlock) {
 	f := frameOf(&b.Sampler)
-	c := f.locate(g.k, b, g.f.place, true)
+	c := f.locate(g.k, b, g.f.locate, true, false)
 	for channel := range b.Channels {
 		g.f.sample(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, channel))), int(f.pitch*4), (*byte)(b.Output.Row(channel, 0).P))
 	}
@@ -157,11 +157,7 @@ func (g GridFramed) Clear(b *GridBlock) {
 // whether the latter holds: an image with a chunk is left to GridScatter.
 func (g GridFramed) Gradients(b *GridBlock, grid, input bool) bool {
 	f := frameOf(&b.Sampler)
-	locate := g.f.place
-	if grid {
-		locate = g.f.locate
-	}
-	c := f.locate(g.k, b, locate, true)
+	c := f.locate(g.k, b, g.f.locate, true, grid)
 	if grid {
 		g.f.slope(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, 0))), int(f.pitch*4), int(f.plane*4),
 			(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))

@@ -160,6 +160,8 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		c[planeParams][paramStep+tap] = uint32(step)
 	}
 	c[planeParams][paramMode] = uint32(b.Padding)
+	c[planeParams][paramHalf] = kindOfHalf(b.Input.DType)
+	c[planeParams][paramSlopes] = wordOf(gradient)
 	loadCells[C](g, c, b, b.Coords, lastAligned)
 	locate := g.locate[b.Dims-2]
 	switch b.Mode {
@@ -167,10 +169,7 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		locate = g.nearest[b.Dims-2]
 	case Bicubic:
 		c[planeParams][paramWindow] = uint32(b.lastWindow(steps))
-		c[planeParams][paramSlopes] = 0
-		if locate = g.cubic[b.Dims-2].locate; gradient {
-			c[planeParams][paramSlopes] = 1
-		}
+		locate = g.cubic[b.Dims-2].locate
 	}
 	locate(c.start(), b.N)
 	b.goOn(placesOf[C](c), b.Taps(), g.lanes, lastAligned)

@@ -49,7 +49,7 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 func setEverywhere[C Compute](k *kernel, f *frame, a *Args) {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
 	f.reciprocal = a.Attrs.Reciprocal
-	f.kind = k.kind
+	f.half, f.kind = k.half, k.kind
 	f.float8 = float8Words(k)
 }
 

@@ -200,13 +200,13 @@ step2:
 look4:
 	CMPQ      AX, $0x00000040
 	JLT       looked5
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind7
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       loaded6
+	JMP       done6
 
 kind7:
 	VPMOVZXWD (DX), Z0
@@ -221,9 +221,9 @@ kind7:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded6
+	JMP       done6
 
-loaded6:
+done6:
 	VPMAXUD Z0, Z1, Z1
 	VPMAXSD Z0, Z5, Z5
 	VPMAXUD Z9, Z2, Z2
@@ -243,18 +243,18 @@ some9:
 	MOVQ        $-1, DI
 	BZHIQ       AX, DI, DI
 	KMOVW       DI, K1
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         loaded11
+	JMP         done11
 
 kind12:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         loaded11
+	JMP         done11
 
-loaded11:
+done11:
 	VPMAXUD Z0, Z1, Z1
 	VPMAXSD Z0, Z5, Z5
 	ADDQ    $+32, DX

@@ -5,70 +5,70 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var dequantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512C8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, tensor.None, 1, 1, 64, false, true, false, dequantizeAVX512C8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 2, 1, 64, false, true, false, dequantizeAVX512C8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 3, 1, 64, false, true, false, dequantizeAVX512C8F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, dequantizeAVX512C8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 1, 1, 32, false, true, false, dequantizeAVX512C8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 2, 1, 32, false, true, false, dequantizeAVX512C8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 3, 1, 32, false, true, false, dequantizeAVX512C8F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 1, 1, 64, false, true, false, dequantizeAVX512C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 2, 1, 64, false, true, false, dequantizeAVX512C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 3, 1, 64, false, true, false, dequantizeAVX512C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 1, 1, 64, false, true, false, dequantizeAVX512C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 2, 1, 64, false, true, false, dequantizeAVX512C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 3, 1, 64, false, true, false, dequantizeAVX512C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512I16F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 1, 1, 64, false, true, false, dequantizeAVX512I16F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, dequantizeAVX512I16F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 1, 1, 32, false, true, false, dequantizeAVX512I16F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512I16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 1, 1, 64, false, true, false, dequantizeAVX512I16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512I16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 1, 1, 64, false, true, false, dequantizeAVX512I16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F32, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512I32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, dequantizeAVX512I32F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512I32F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.BF16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512I32BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, dequantizeAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 1, 64, false, true, false, dequantizeAVX512BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2S8F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, dequantizeAVX2S8F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2S8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2S8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2U8F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, dequantizeAVX2U8F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2U8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2U8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2S16F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, dequantizeAVX2S16F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2S16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2S16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2U16F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, dequantizeAVX2U16F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2U16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2U16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2I32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, dequantizeAVX2I32F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2I32F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2I32BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2F8F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 1, 16, 64, false, false, false, dequantizeAVX2F8F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, dequantizeAVX2F8F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 1, 8, 8, false, false, false, dequantizeAVX2F8F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2F8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 1, 16, 64, false, false, false, dequantizeAVX2F8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2F8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 1, 16, 64, false, false, false, dequantizeAVX2F8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, dequantizeAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeAVX2BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512C8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, tensor.None, 0, 1, 1, 64, false, true, false, dequantizeAVX512C8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 0, 2, 1, 64, false, true, false, dequantizeAVX512C8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 0, 3, 1, 64, false, true, false, dequantizeAVX512C8F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, dequantizeAVX512C8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 0, 1, 1, 32, false, true, false, dequantizeAVX512C8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 0, 2, 1, 32, false, true, false, dequantizeAVX512C8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 0, 3, 1, 32, false, true, false, dequantizeAVX512C8F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 0, 1, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 0, 2, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 0, 3, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 1, 1, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 1, 2, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 1, 3, 1, 64, false, true, false, dequantizeAVX512C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512I16F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 0, 1, 1, 64, false, true, false, dequantizeAVX512I16F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, dequantizeAVX512I16F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 0, 1, 1, 32, false, true, false, dequantizeAVX512I16F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 0, 1, 1, 64, false, true, false, dequantizeAVX512I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, true, false, dequantizeAVX512I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 1, 1, 1, 64, false, true, false, dequantizeAVX512I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512I32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, dequantizeAVX512I32F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512I32H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, true, false, dequantizeAVX512I32H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, dequantizeAVX512F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 1, 64, false, true, false, dequantizeAVX512BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2S8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeAVX2S8F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2S8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeAVX2S8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2U8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeAVX2U8F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2U8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeAVX2U8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2S16F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeAVX2S16F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2S16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeAVX2S16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2U16F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeAVX2U16F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2U16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeAVX2U16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2I32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeAVX2I32F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2I32H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.I32, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeAVX2I32H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2F8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 0, 1, 16, 64, false, false, false, dequantizeAVX2F8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeAVX2F8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 0, 1, 8, 8, false, false, false, dequantizeAVX2F8F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2F8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 0, 1, 16, 64, false, false, false, dequantizeAVX2F8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeAVX2F8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 1, 1, 16, 64, false, false, false, dequantizeAVX2F8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, dequantizeAVX2F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeAVX2BF16BF16},
 }
 
 // dequantizeAVX512C8F32 is, for i from 0 to n-1:
@@ -85,19 +85,12 @@ func dequantizeAVX512C8F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX512C8F64(n int, f *frame)
 
-// dequantizeAVX512C8F16 is, for i from 0 to n-1:
+// dequantizeAVX512C8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512C8F16(n int, f *frame)
-
-// dequantizeAVX512C8BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512C8BF16(n int, f *frame)
+func dequantizeAVX512C8H16(n int, f *frame)
 
 // dequantizeAVX512I16F32 is, for i from 0 to n-1:
 //
@@ -113,19 +106,12 @@ func dequantizeAVX512I16F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX512I16F64(n int, f *frame)
 
-// dequantizeAVX512I16F16 is, for i from 0 to n-1:
+// dequantizeAVX512I16H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I16F16(n int, f *frame)
-
-// dequantizeAVX512I16BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512I16BF16(n int, f *frame)
+func dequantizeAVX512I16H16(n int, f *frame)
 
 // dequantizeAVX512I32F32 is, for i from 0 to n-1:
 //
@@ -141,19 +127,12 @@ func dequantizeAVX512I32F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX512I32F64(n int, f *frame)
 
-// dequantizeAVX512I32F16 is, for i from 0 to n-1:
+// dequantizeAVX512I32H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I32F16(n int, f *frame)
-
-// dequantizeAVX512I32BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX512I32BF16(n int, f *frame)
+func dequantizeAVX512I32H16(n int, f *frame)
 
 // dequantizeAVX512F32F32 is, for i from 0 to n-1:
 //
@@ -197,19 +176,12 @@ func dequantizeAVX2S8F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX2S8F64(n int, f *frame)
 
-// dequantizeAVX2S8F16 is, for i from 0 to n-1:
+// dequantizeAVX2S8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S8F16(n int, f *frame)
-
-// dequantizeAVX2S8BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2S8BF16(n int, f *frame)
+func dequantizeAVX2S8H16(n int, f *frame)
 
 // dequantizeAVX2U8F32 is, for i from 0 to n-1:
 //
@@ -225,19 +197,12 @@ func dequantizeAVX2U8F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX2U8F64(n int, f *frame)
 
-// dequantizeAVX2U8F16 is, for i from 0 to n-1:
+// dequantizeAVX2U8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U8F16(n int, f *frame)
-
-// dequantizeAVX2U8BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2U8BF16(n int, f *frame)
+func dequantizeAVX2U8H16(n int, f *frame)
 
 // dequantizeAVX2S16F32 is, for i from 0 to n-1:
 //
@@ -253,19 +218,12 @@ func dequantizeAVX2S16F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX2S16F64(n int, f *frame)
 
-// dequantizeAVX2S16F16 is, for i from 0 to n-1:
+// dequantizeAVX2S16H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16F16(n int, f *frame)
-
-// dequantizeAVX2S16BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2S16BF16(n int, f *frame)
+func dequantizeAVX2S16H16(n int, f *frame)
 
 // dequantizeAVX2U16F32 is, for i from 0 to n-1:
 //
@@ -281,19 +239,12 @@ func dequantizeAVX2U16F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX2U16F64(n int, f *frame)
 
-// dequantizeAVX2U16F16 is, for i from 0 to n-1:
+// dequantizeAVX2U16H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U16F16(n int, f *frame)
-
-// dequantizeAVX2U16BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2U16BF16(n int, f *frame)
+func dequantizeAVX2U16H16(n int, f *frame)
 
 // dequantizeAVX2I32F32 is, for i from 0 to n-1:
 //
@@ -309,19 +260,12 @@ func dequantizeAVX2I32F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX2I32F64(n int, f *frame)
 
-// dequantizeAVX2I32F16 is, for i from 0 to n-1:
+// dequantizeAVX2I32H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2I32F16(n int, f *frame)
-
-// dequantizeAVX2I32BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2I32BF16(n int, f *frame)
+func dequantizeAVX2I32H16(n int, f *frame)
 
 // dequantizeAVX2F8F32 is, for i from 0 to n-1:
 //
@@ -337,19 +281,12 @@ func dequantizeAVX2F8F32(n int, f *frame)
 //go:noescape
 func dequantizeAVX2F8F64(n int, f *frame)
 
-// dequantizeAVX2F8F16 is, for i from 0 to n-1:
+// dequantizeAVX2F8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8F16(n int, f *frame)
-
-// dequantizeAVX2F8BF16 is, for i from 0 to n-1:
-//
-//	y[i] = (q[i] - zero) * scale
-//
-//go:noescape
-func dequantizeAVX2F8BF16(n int, f *frame)
+func dequantizeAVX2F8H16(n int, f *frame)
 
 // dequantizeAVX2F32F32 is, for i from 0 to n-1:
 //

@@ -64,7 +64,7 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -81,7 +81,7 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -122,7 +122,7 @@ kind13:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (DX), Y2
@@ -141,9 +141,9 @@ kind14:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -205,7 +205,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -213,7 +213,7 @@ kind23:
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -227,16 +227,16 @@ kind24:
 	VCVTPH2PS   Y2, Z2
 	VMULPS      all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -329,7 +329,7 @@ loaded33:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -346,7 +346,7 @@ kind35:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -387,7 +387,7 @@ kind36:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (DX), Y8
@@ -406,9 +406,9 @@ kind37:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -460,7 +460,7 @@ loaded44:
 	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind46:
 	CMPB        272(CX), $0x01
@@ -468,7 +468,7 @@ kind46:
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind47:
 	CMPB        272(CX), $0x02
@@ -482,16 +482,16 @@ kind47:
 	VCVTPH2PS   Y8, Z8
 	VMULPS      all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind48:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
-loaded45:
+done45:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -650,7 +650,7 @@ near10:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -667,7 +667,7 @@ kind12:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -712,7 +712,7 @@ kind13:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (DX), X2
@@ -735,9 +735,9 @@ kind14:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -799,7 +799,7 @@ strand21:
 	JNE          kind23
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          loaded22
+	JMP          done22
 
 kind23:
 	CMPB        272(CX), $0x01
@@ -807,7 +807,7 @@ kind23:
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind24:
 	CMPB        272(CX), $0x02
@@ -822,7 +822,7 @@ kind24:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
 kind25:
 	VPMOVZXBW.Z (DX), K1, X2
@@ -830,9 +830,9 @@ kind25:
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded22
+	JMP         done22
 
-loaded22:
+done22:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -925,7 +925,7 @@ loaded33:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind35:
 	CMPB      272(CX), $0x01
@@ -942,7 +942,7 @@ kind35:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind36:
 	CMPB      272(CX), $0x02
@@ -987,7 +987,7 @@ kind36:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
 kind37:
 	VPMOVZXBW (DX), X8
@@ -1010,9 +1010,9 @@ kind37:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded34
+	JMP       done34
 
-loaded34:
+done34:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -1064,7 +1064,7 @@ loaded44:
 	JNE         kind46
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind46:
 	CMPB        272(CX), $0x01
@@ -1072,7 +1072,7 @@ kind46:
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind47:
 	CMPB        272(CX), $0x02
@@ -1087,7 +1087,7 @@ kind47:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
 kind48:
 	VPMOVZXBW.Z (DX), K1, X8
@@ -1095,9 +1095,9 @@ kind48:
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded45
+	JMP         done45
 
-loaded45:
+done45:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -1124,533 +1124,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512C8F16(n int, f *frame)
+// func dequantizeAVX512C8H16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512C8F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand9:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 1024(R11), Z1
-	MOVQ         104(CX), R9
-
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-
-near10:
-	CMPB      272(CX), $0x00
-	JNE       kind12
-	VPMOVSXBD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVSXBD 16(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVSXBD 32(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVSXBD 48(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
-
-kind12:
-	CMPB      272(CX), $0x01
-	JNE       kind13
-	VPMOVZXBD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXBD 16(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXBD 32(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVZXBD 48(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	JMP       loaded11
-
-kind13:
-	CMPB      272(CX), $0x02
-	JNE       kind14
-	VPMOVSXBW (DX), Y2
-	VPSLLW    $0x07, Y2, Y2
-	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS Y2, Z2
-	VMULPS    all32_43800000<>+0(SB), Z2, Z2
-	VPMOVSXBW 16(DX), Y3
-	VPSLLW    $0x07, Y3, Y3
-	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
-	VCVTPH2PS Y3, Z3
-	VMULPS    all32_43800000<>+0(SB), Z3, Z3
-	VPMOVSXBW 32(DX), Y4
-	VPSLLW    $0x07, Y4, Y4
-	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS    all32_43800000<>+0(SB), Z4, Z4
-	VPMOVSXBW 48(DX), Y5
-	VPSLLW    $0x07, Y5, Y5
-	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
-	VCVTPH2PS Y5, Z5
-	VMULPS    all32_43800000<>+0(SB), Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	JMP       loaded11
-
-kind14:
-	VPMOVZXBW (DX), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VPMOVZXBW 16(DX), Y3
-	VPSLLW    $0x08, Y3, Y3
-	VCVTPH2PS Y3, Z3
-	VPMOVZXBW 32(DX), Y4
-	VPSLLW    $0x08, Y4, Y4
-	VCVTPH2PS Y4, Z4
-	VPMOVZXBW 48(DX), Y5
-	VPSLLW    $0x08, Y5, Y5
-	VCVTPH2PS Y5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	JMP       loaded11
-
-loaded11:
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored17:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some5:
-some18:
-	TESTQ      AX, AX
-	JLE        done19
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near20
-	PREFETCHT1 (DX)(R9*1)
-
-near20:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind23
-	VPMOVSXBD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	JMP          loaded22
-
-kind23:
-	CMPB        272(CX), $0x01
-	JNE         kind24
-	VPMOVZXBD.Z (DX), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         loaded22
-
-kind24:
-	CMPB        272(CX), $0x02
-	JNE         kind25
-	VPMOVSXBW.Z (DX), K1, Y2
-	VPSLLW      $0x07, Y2, Y2
-	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
-	VCVTPH2PS   Y2, Z2
-	VMULPS      all32_43800000<>+0(SB), Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         loaded22
-
-kind25:
-	VPMOVZXBW.Z (DX), K1, Y2
-	VPSLLW      $0x08, Y2, Y2
-	VCVTPH2PS   Y2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         loaded22
-
-loaded22:
-	VSUBPS    Z1, Z2, Z1
-	VMULPS    Z0, Z1, Z0
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU16 Y0, K1, (BX)
-	ADDQ      128(CX), DX
-	ADDQ      192(CX), BX
-	ADDQ      136(CX), DX
-	ADDQ      200(CX), BX
-	ADDQ      $0x00000004, R10
-	DECQ      R9
-	JNE       strand21
-	SUBQ      144(CX), DX
-	SUBQ      208(CX), BX
-	SUBQ      128(CX), DX
-	SUBQ      192(CX), BX
-	ADDQ      $+16, DX
-	ADDQ      $+32, BX
-	SUBQ      $0x00000010, AX
-	JMP       some18
-
-done19:
-	TESTQ DI, DI
-	JL    whole27
-	LEAQ  (DX)(AX*1), DX
-	LEAQ  (BX)(AX*2), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole27:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block29:
-	CMPQ       AX, $0x00000040
-	JLT        blocks30
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near31
-	PREFETCHT1 (DX)(R8*1)
-
-near31:
-	CMPB    72(CX), $0x00
-	JEQ     loaded32
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded32:
-	CMPB    73(CX), $0x00
-	JEQ     loaded33
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded33:
-	CMPB      272(CX), $0x00
-	JNE       kind35
-	VPMOVSXBD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVSXBD 16(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVSXBD 32(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVSXBD 48(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	JMP       loaded34
-
-kind35:
-	CMPB      272(CX), $0x01
-	JNE       kind36
-	VPMOVZXBD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	VMOVAPS   Z8, Z8
-	VMOVAPS   Z9, Z9
-	VMOVAPS   Z10, Z10
-	VMOVAPS   Z11, Z11
-	JMP       loaded34
-
-kind36:
-	CMPB      272(CX), $0x02
-	JNE       kind37
-	VPMOVSXBW (DX), Y8
-	VPSLLW    $0x07, Y8, Y8
-	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
-	VCVTPH2PS Y8, Z8
-	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 16(DX), Y9
-	VPSLLW    $0x07, Y9, Y9
-	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
-	VCVTPH2PS Y9, Z9
-	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 32(DX), Y10
-	VPSLLW    $0x07, Y10, Y10
-	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
-	VCVTPH2PS Y10, Z10
-	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VPMOVSXBW 48(DX), Y11
-	VPSLLW    $0x07, Y11, Y11
-	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
-	VCVTPH2PS Y11, Z11
-	VMULPS    all32_43800000<>+0(SB), Z11, Z11
-	VMOVAPS   Z8, Z8
-	VMOVAPS   Z9, Z9
-	VMOVAPS   Z10, Z10
-	VMOVAPS   Z11, Z11
-	JMP       loaded34
-
-kind37:
-	VPMOVZXBW (DX), Y8
-	VPSLLW    $0x08, Y8, Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(DX), Y9
-	VPSLLW    $0x08, Y9, Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(DX), Y10
-	VPSLLW    $0x08, Y10, Y10
-	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(DX), Y11
-	VPSLLW    $0x08, Y11, Y11
-	VCVTPH2PS Y11, Z11
-	VMOVAPS   Z8, Z8
-	VMOVAPS   Z9, Z9
-	VMOVAPS   Z10, Z10
-	VMOVAPS   Z11, Z11
-	JMP       loaded34
-
-loaded34:
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	VMOVDQU64 Y10, 64(BX)
-	VMOVDQU64 Y11, 96(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored40:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block29
-
-blocks30:
-some41:
-	TESTQ     AX, AX
-	JLE       done42
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded43
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded43:
-	CMPB      73(CX), $0x00
-	JEQ       loaded44
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded44:
-	CMPB        272(CX), $0x00
-	JNE         kind46
-	VPMOVSXBD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	JMP         loaded45
-
-kind46:
-	CMPB        272(CX), $0x01
-	JNE         kind47
-	VPMOVZXBD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	VMOVAPS     Z8, Z8
-	JMP         loaded45
-
-kind47:
-	CMPB        272(CX), $0x02
-	JNE         kind48
-	VPMOVSXBW.Z (DX), K1, Y8
-	VPSLLW      $0x07, Y8, Y8
-	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
-	VCVTPH2PS   Y8, Z8
-	VMULPS      all32_43800000<>+0(SB), Z8, Z8
-	VMOVAPS     Z8, Z8
-	JMP         loaded45
-
-kind48:
-	VPMOVZXBW.Z (DX), K1, Y8
-	VPSLLW      $0x08, Y8, Y8
-	VCVTPH2PS   Y8, Z8
-	VMOVAPS     Z8, Z8
-	JMP         loaded45
-
-loaded45:
-	VSUBPS    Z4, Z8, Z8
-	VMULPS    Z0, Z8, Z8
-	VCVTPS2PH $0x00, Z8, Y8
-	VMOVDQU16 Y8, K1, (BX)
-	ADDQ      $+16, DX
-	ADDQ      $+32, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some41
-
-done42:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512C8BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512C8BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
@@ -1713,7 +1189,7 @@ near10:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	CMPB      272(CX), $0x01
@@ -1730,7 +1206,7 @@ kind12:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind13:
 	CMPB      272(CX), $0x02
@@ -1771,7 +1247,7 @@ kind13:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind14:
 	VPMOVZXBW (DX), Y7
@@ -1790,9 +1266,9 @@ kind14:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -1801,6 +1277,30 @@ loaded11:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
+	CMPB      273(CX), $0x00
+	JNE       kind17
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU64 Y7, (BX)
+	VMOVDQU64 Y8, 32(BX)
+	VMOVDQU64 Y9, 64(BX)
+	VMOVDQU64 Y10, 96(BX)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ Y7, (BX)
+	VMOVNTDQ Y8, 32(BX)
+	VMOVNTDQ Y9, 64(BX)
+	VMOVNTDQ Y10, 96(BX)
+
+stored19:
+	JMP done16
+
+kind17:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -1826,16 +1326,19 @@ loaded11:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around21
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored17
+	JMP       stored22
 
-around16:
+around21:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored17:
+stored22:
+	JMP done16
+
+done16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
@@ -1852,41 +1355,41 @@ stored17:
 
 turns8:
 some5:
-some18:
+some23:
 	TESTQ      AX, AX
-	JLE        done19
+	JLE        done24
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near25
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near25:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand26:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind23
+	JNE          kind28
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          loaded22
+	JMP          done27
 
-kind23:
+kind28:
 	CMPB        272(CX), $0x01
-	JNE         kind24
+	JNE         kind29
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded22
+	JMP         done27
 
-kind24:
+kind29:
 	CMPB        272(CX), $0x02
-	JNE         kind25
+	JNE         kind30
 	VPMOVSXBW.Z (DX), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -1896,18 +1399,25 @@ kind24:
 	VCVTPH2PS   Y7, Z7
 	VMULPS      all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded22
+	JMP         done27
 
-kind25:
+kind30:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded22
+	JMP         done27
 
-loaded22:
+done27:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind33
+	VCVTPS2PH $0x00, Z5, Y5
+	VMOVDQU16 Y5, K1, (BX)
+	JMP       done32
+
+kind33:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -1916,32 +1426,35 @@ loaded22:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	ADDQ      128(CX), DX
-	ADDQ      192(CX), BX
-	ADDQ      136(CX), DX
-	ADDQ      200(CX), BX
-	ADDQ      $0x00000004, R10
-	DECQ      R9
-	JNE       strand21
-	SUBQ      144(CX), DX
-	SUBQ      208(CX), BX
-	SUBQ      128(CX), DX
-	SUBQ      192(CX), BX
-	ADDQ      $+16, DX
-	ADDQ      $+32, BX
-	SUBQ      $0x00000010, AX
-	JMP       some18
+	JMP       done32
 
-done19:
+done32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand26
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some23
+
+done24:
 	TESTQ DI, DI
-	JL    whole27
+	JL    whole35
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
 	JMP   aligned4
 
-whole27:
+whole35:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1970,33 +1483,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block29:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks38
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near31
+	JEQ        near39
 	PREFETCHT1 (DX)(R8*1)
 
-near31:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded40
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded32:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded41
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded33:
+loaded41:
 	CMPB      272(CX), $0x00
-	JNE       kind35
+	JNE       kind43
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -2005,11 +1518,11 @@ loaded33:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       loaded34
+	JMP       done42
 
-kind35:
+kind43:
 	CMPB      272(CX), $0x01
-	JNE       kind36
+	JNE       kind44
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2022,11 +1535,11 @@ kind35:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded34
+	JMP       done42
 
-kind36:
+kind44:
 	CMPB      272(CX), $0x02
-	JNE       kind37
+	JNE       kind45
 	VPMOVSXBW (DX), Y13
 	VPSLLW    $0x07, Y13, Y13
 	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
@@ -2063,9 +1576,9 @@ kind36:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded34
+	JMP       done42
 
-kind37:
+kind45:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -2082,9 +1595,9 @@ kind37:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded34
+	JMP       done42
 
-loaded34:
+done42:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2093,6 +1606,30 @@ loaded34:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPS2PH $0x00, Z13, Y13
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU64 Y13, (BX)
+	VMOVDQU64 Y14, 32(BX)
+	VMOVDQU64 Y15, 64(BX)
+	VMOVDQU64 Y16, 96(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y13, (BX)
+	VMOVNTDQ Y14, 32(BX)
+	VMOVNTDQ Y15, 64(BX)
+	VMOVNTDQ Y16, 96(BX)
+
+stored50:
+	JMP done47
+
+kind48:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -2118,57 +1655,60 @@ loaded34:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around52
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored40
+	JMP       stored53
 
-around39:
+around52:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored40:
+stored53:
+	JMP done47
+
+done47:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block37
 
-blocks30:
-some41:
+blocks38:
+some54:
 	TESTQ     AX, AX
-	JLE       done42
+	JLE       done55
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded56
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded43:
+loaded56:
 	CMPB      73(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded44:
+loaded57:
 	CMPB        272(CX), $0x00
-	JNE         kind46
+	JNE         kind59
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         loaded45
+	JMP         done58
 
-kind46:
+kind59:
 	CMPB        272(CX), $0x01
-	JNE         kind47
+	JNE         kind60
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded45
+	JMP         done58
 
-kind47:
+kind60:
 	CMPB        272(CX), $0x02
-	JNE         kind48
+	JNE         kind61
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2178,18 +1718,25 @@ kind47:
 	VCVTPH2PS   Y13, Z13
 	VMULPS      all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded45
+	JMP         done58
 
-kind48:
+kind61:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded45
+	JMP         done58
 
-loaded45:
+done58:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
+	CMPB      273(CX), $0x00
+	JNE       kind64
+	VCVTPS2PH $0x00, Z13, Y13
+	VMOVDQU16 Y13, K1, (BX)
+	JMP       done63
+
+kind64:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -2198,14 +1745,17 @@ loaded45:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	ADDQ      $+16, DX
-	ADDQ      $+32, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some41
+	JMP       done63
 
-done42:
+done63:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some54
+
+done55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2388,7 +1938,7 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (DX), Z2
@@ -2403,9 +1953,9 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -2467,15 +2017,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -2569,7 +2119,7 @@ loaded29:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (DX), Z8
@@ -2584,9 +2134,9 @@ kind31:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -2638,15 +2188,15 @@ loaded38:
 	JNE         kind40
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
 kind40:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
-loaded39:
+done39:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -2733,7 +2283,7 @@ near10:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (DX), Y2
@@ -2748,9 +2298,9 @@ kind12:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -2812,15 +2362,15 @@ strand19:
 	JNE          kind21
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          loaded20
+	JMP          done20
 
 kind21:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         loaded20
+	JMP         done20
 
-loaded20:
+done20:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -2913,7 +2463,7 @@ loaded29:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       loaded30
+	JMP       done30
 
 kind31:
 	VPMOVZXWD (DX), Y8
@@ -2928,9 +2478,9 @@ kind31:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       loaded30
+	JMP       done30
 
-loaded30:
+done30:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -2982,15 +2532,15 @@ loaded38:
 	JNE         kind40
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         loaded39
+	JMP         done39
 
 kind40:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         loaded39
+	JMP         done39
 
-loaded39:
+done39:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -3017,365 +2567,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512I16F16(n int, f *frame)
+// func dequantizeAVX512I16H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I16F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand9:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 1024(R11), Z1
-	MOVQ         104(CX), R9
-
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near10:
-	CMPB      272(CX), $0x00
-	JNE       kind12
-	VPMOVSXWD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVSXWD 32(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVSXWD 64(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVSXWD 96(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	JMP       loaded11
-
-kind12:
-	VPMOVZXWD (DX), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXWD 32(DX), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXWD 64(DX), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVZXWD 96(DX), Z5
-	VCVTDQ2PS Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	JMP       loaded11
-
-loaded11:
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Y2, (BX)
-	VMOVDQU64 Y3, 32(BX)
-	VMOVDQU64 Y4, 64(BX)
-	VMOVDQU64 Y5, 96(BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored15:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some5:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near18
-	PREFETCHT1 (DX)(R9*1)
-
-near18:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand19:
-	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind21
-	VPMOVSXWD.Z  (DX), K1, Z2
-	VCVTDQ2PS    Z2, Z2
-	JMP          loaded20
-
-kind21:
-	VPMOVZXWD.Z (DX), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         loaded20
-
-loaded20:
-	VSUBPS    Z1, Z2, Z1
-	VMULPS    Z0, Z1, Z0
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU16 Y0, K1, (BX)
-	ADDQ      128(CX), DX
-	ADDQ      192(CX), BX
-	ADDQ      136(CX), DX
-	ADDQ      200(CX), BX
-	ADDQ      $0x00000004, R10
-	DECQ      R9
-	JNE       strand19
-	SUBQ      144(CX), DX
-	SUBQ      208(CX), BX
-	SUBQ      128(CX), DX
-	SUBQ      192(CX), BX
-	ADDQ      $+32, DX
-	ADDQ      $+32, BX
-	SUBQ      $0x00000010, AX
-	JMP       some16
-
-done17:
-	TESTQ DI, DI
-	JL    whole23
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*2), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole23:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block25:
-	CMPQ       AX, $0x00000040
-	JLT        blocks26
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near27
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near27:
-	CMPB    72(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded28:
-	CMPB    73(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded29:
-	CMPB      272(CX), $0x00
-	JNE       kind31
-	VPMOVSXWD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVSXWD 32(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVSXWD 64(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVSXWD 96(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	JMP       loaded30
-
-kind31:
-	VPMOVZXWD (DX), Z8
-	VCVTDQ2PS Z8, Z8
-	VPMOVZXWD 32(DX), Z9
-	VCVTDQ2PS Z9, Z9
-	VPMOVZXWD 64(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VPMOVZXWD 96(DX), Z11
-	VCVTDQ2PS Z11, Z11
-	VMOVAPS   Z8, Z8
-	VMOVAPS   Z9, Z9
-	VMOVAPS   Z10, Z10
-	VMOVAPS   Z11, Z11
-	JMP       loaded30
-
-loaded30:
-	VSUBPS    Z4, Z8, Z8
-	VSUBPS    Z5, Z9, Z9
-	VSUBPS    Z6, Z10, Z10
-	VSUBPS    Z7, Z11, Z11
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z1, Z9, Z9
-	VMULPS    Z2, Z10, Z10
-	VMULPS    Z3, Z11, Z11
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	VCVTPS2PH $0x00, Z10, Y10
-	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU64 Y8, (BX)
-	VMOVDQU64 Y9, 32(BX)
-	VMOVDQU64 Y10, 64(BX)
-	VMOVDQU64 Y11, 96(BX)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored34:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block25
-
-blocks26:
-some35:
-	TESTQ     AX, AX
-	JLE       done36
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded37
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded37:
-	CMPB      73(CX), $0x00
-	JEQ       loaded38
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded38:
-	CMPB        272(CX), $0x00
-	JNE         kind40
-	VPMOVSXWD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	JMP         loaded39
-
-kind40:
-	VPMOVZXWD.Z (DX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	VMOVAPS     Z8, Z8
-	JMP         loaded39
-
-loaded39:
-	VSUBPS    Z4, Z8, Z8
-	VMULPS    Z0, Z8, Z8
-	VCVTPS2PH $0x00, Z8, Y8
-	VMOVDQU16 Y8, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+32, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some35
-
-done36:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512I16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I16BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
@@ -3439,7 +2633,7 @@ near10:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXWD (DX), Z7
@@ -3454,9 +2648,9 @@ kind12:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -3465,6 +2659,30 @@ loaded11:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
+	CMPB      273(CX), $0x00
+	JNE       kind15
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU64 Y7, (BX)
+	VMOVDQU64 Y8, 32(BX)
+	VMOVDQU64 Y9, 64(BX)
+	VMOVDQU64 Y10, 96(BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y7, (BX)
+	VMOVNTDQ Y8, 32(BX)
+	VMOVNTDQ Y9, 64(BX)
+	VMOVNTDQ Y10, 96(BX)
+
+stored17:
+	JMP done14
+
+kind15:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -3490,16 +2708,19 @@ loaded11:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around19
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored15
+	JMP       stored20
 
-around14:
+around19:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored15:
+stored20:
+	JMP done14
+
+done14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
@@ -3516,39 +2737,46 @@ stored15:
 
 turns8:
 some5:
-some16:
+some21:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done22
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near18
+	JEQ        near23
 	PREFETCHT1 (DX)(R9*1)
 
-near18:
+near23:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand19:
+strand24:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind21
+	JNE          kind26
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          loaded20
+	JMP          done25
 
-kind21:
+kind26:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         loaded20
+	JMP         done25
 
-loaded20:
+done25:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind29
+	VCVTPS2PH $0x00, Z5, Y5
+	VMOVDQU16 Y5, K1, (BX)
+	JMP       done28
+
+kind29:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -3557,32 +2785,35 @@ loaded20:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	ADDQ      128(CX), DX
-	ADDQ      192(CX), BX
-	ADDQ      136(CX), DX
-	ADDQ      200(CX), BX
-	ADDQ      $0x00000004, R10
-	DECQ      R9
-	JNE       strand19
-	SUBQ      144(CX), DX
-	SUBQ      208(CX), BX
-	SUBQ      128(CX), DX
-	SUBQ      192(CX), BX
-	ADDQ      $+32, DX
-	ADDQ      $+32, BX
-	SUBQ      $0x00000010, AX
-	JMP       some16
+	JMP       done28
 
-done17:
+done28:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand24
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some21
+
+done22:
 	TESTQ DI, DI
-	JL    whole23
+	JL    whole31
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
 	JMP   aligned4
 
-whole23:
+whole31:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3611,34 +2842,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block25:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near27:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded36
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded28:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded37
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded29:
+loaded37:
 	CMPB      272(CX), $0x00
-	JNE       kind31
+	JNE       kind39
 	VPMOVSXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXWD 32(DX), Z14
@@ -3647,9 +2878,9 @@ loaded29:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       loaded30
+	JMP       done38
 
-kind31:
+kind39:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -3662,9 +2893,9 @@ kind31:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded30
+	JMP       done38
 
-loaded30:
+done38:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -3673,6 +2904,30 @@ loaded30:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPS2PH $0x00, Z13, Y13
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU64 Y13, (BX)
+	VMOVDQU64 Y14, 32(BX)
+	VMOVDQU64 Y15, 64(BX)
+	VMOVDQU64 Y16, 96(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y13, (BX)
+	VMOVNTDQ Y14, 32(BX)
+	VMOVNTDQ Y15, 64(BX)
+	VMOVNTDQ Y16, 96(BX)
+
+stored44:
+	JMP done41
+
+kind42:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -3698,55 +2953,65 @@ loaded30:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around46
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored34
+	JMP       stored47
 
-around33:
+around46:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored34:
+stored47:
+	JMP done41
+
+done41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block33
 
-blocks26:
-some35:
+blocks34:
+some48:
 	TESTQ     AX, AX
-	JLE       done36
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded37:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded38:
+loaded51:
 	CMPB        272(CX), $0x00
-	JNE         kind40
+	JNE         kind53
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         loaded39
+	JMP         done52
 
-kind40:
+kind53:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded39
+	JMP         done52
 
-loaded39:
+done52:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
+	CMPB      273(CX), $0x00
+	JNE       kind56
+	VCVTPS2PH $0x00, Z13, Y13
+	VMOVDQU16 Y13, K1, (BX)
+	JMP       done55
+
+kind56:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -3755,14 +3020,17 @@ loaded39:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+32, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some35
+	JMP       done55
 
-done36:
+done55:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some48
+
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4440,407 +3708,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512I32F16(n int, f *frame)
+// func dequantizeAVX512I32H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I32F16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand9:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 1024(R11), Z1
-	MOVQ         104(CX), R9
-
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
-
-near10:
-	VMOVDQU32     (DX), Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VCVTPS2PD     Y4, Z4
-	VSUBPD        Z4, Z3, Z3
-	VCVTPD2PS     Z3, Y3
-	VINSERTF64X4  $0x01, Y3, Z2, Z2
-	VMOVDQU32     64(DX), Z4
-	VXORPS        Z3, Z3, Z3
-	VCVTDQ2PD     Y4, Z5
-	VCVTPS2PD     Y1, Z6
-	VSUBPD        Z6, Z5, Z5
-	VCVTPD2PS     Z5, Y3
-	VEXTRACTF64X4 $0x01, Z4, Y4
-	VCVTDQ2PD     Y4, Z4
-	VEXTRACTF64X4 $0x01, Z1, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y4
-	VINSERTF64X4  $0x01, Y4, Z3, Z3
-	VMOVDQU32     128(DX), Z5
-	VXORPS        Z4, Z4, Z4
-	VCVTDQ2PD     Y5, Z6
-	VCVTPS2PD     Y1, Z7
-	VSUBPD        Z7, Z6, Z6
-	VCVTPD2PS     Z6, Y4
-	VEXTRACTF64X4 $0x01, Z5, Y5
-	VCVTDQ2PD     Y5, Z5
-	VEXTRACTF64X4 $0x01, Z1, Y6
-	VCVTPS2PD     Y6, Z6
-	VSUBPD        Z6, Z5, Z5
-	VCVTPD2PS     Z5, Y5
-	VINSERTF64X4  $0x01, Y5, Z4, Z4
-	VMOVDQU32     192(DX), Z6
-	VXORPS        Z5, Z5, Z5
-	VCVTDQ2PD     Y6, Z7
-	VCVTPS2PD     Y1, Z8
-	VSUBPD        Z8, Z7, Z7
-	VCVTPD2PS     Z7, Y5
-	VEXTRACTF64X4 $0x01, Z6, Y6
-	VCVTDQ2PD     Y6, Z6
-	VEXTRACTF64X4 $0x01, Z1, Y7
-	VCVTPS2PD     Y7, Z7
-	VSUBPD        Z7, Z6, Z6
-	VCVTPD2PS     Z6, Y6
-	VINSERTF64X4  $0x01, Y6, Z5, Z5
-	VMULPS        Z0, Z2, Z2
-	VMULPS        Z0, Z3, Z3
-	VMULPS        Z0, Z4, Z4
-	VMULPS        Z0, Z5, Z5
-	VCVTPS2PH     $0x00, Z2, Y2
-	VCVTPS2PH     $0x00, Z3, Y3
-	VCVTPS2PH     $0x00, Z4, Y4
-	VCVTPS2PH     $0x00, Z5, Y5
-	CMPB          76(CX), $0x00
-	JNE           around11
-	VMOVDQU64     Y2, (BX)
-	VMOVDQU64     Y3, 32(BX)
-	VMOVDQU64     Y4, 64(BX)
-	VMOVDQU64     Y5, 96(BX)
-	JMP           stored12
-
-around11:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some5:
-some13:
-	TESTQ      AX, AX
-	JLE        done14
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near15
-	PREFETCHT1 (DX)(R9*1)
-
-near15:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand16:
-	VBROADCASTSS  (R10), Z0
-	VBROADCASTSS  1024(R10), Z1
-	VMOVDQU32.Z   (DX), K1, Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y1
-	VCVTPS2PD     Y1, Z1
-	VSUBPD        Z1, Z3, Z3
-	VCVTPD2PS     Z3, Y1
-	VINSERTF64X4  $0x01, Y1, Z2, Z2
-	VMULPS        Z0, Z2, Z0
-	VCVTPS2PH     $0x00, Z0, Y0
-	VMOVDQU16     Y0, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand16
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some13
-
-done14:
-	TESTQ DI, DI
-	JL    whole17
-	LEAQ  (DX)(AX*4), DX
-	LEAQ  (BX)(AX*2), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block19:
-	CMPQ       AX, $0x00000040
-	JLT        blocks20
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near21
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near21:
-	CMPB    72(CX), $0x00
-	JEQ     loaded22
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded22:
-	CMPB    73(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded23:
-	VMOVDQU32     (DX), Z9
-	VXORPS        Z8, Z8, Z8
-	VCVTDQ2PD     Y9, Z10
-	VCVTPS2PD     Y4, Z11
-	VSUBPD        Z11, Z10, Z10
-	VCVTPD2PS     Z10, Y8
-	VEXTRACTF64X4 $0x01, Z9, Y9
-	VCVTDQ2PD     Y9, Z9
-	VEXTRACTF64X4 $0x01, Z4, Y10
-	VCVTPS2PD     Y10, Z10
-	VSUBPD        Z10, Z9, Z9
-	VCVTPD2PS     Z9, Y9
-	VINSERTF64X4  $0x01, Y9, Z8, Z8
-	VMOVDQU32     64(DX), Z10
-	VXORPS        Z9, Z9, Z9
-	VCVTDQ2PD     Y10, Z11
-	VCVTPS2PD     Y5, Z12
-	VSUBPD        Z12, Z11, Z11
-	VCVTPD2PS     Z11, Y9
-	VEXTRACTF64X4 $0x01, Z10, Y10
-	VCVTDQ2PD     Y10, Z10
-	VEXTRACTF64X4 $0x01, Z5, Y11
-	VCVTPS2PD     Y11, Z11
-	VSUBPD        Z11, Z10, Z10
-	VCVTPD2PS     Z10, Y10
-	VINSERTF64X4  $0x01, Y10, Z9, Z9
-	VMOVDQU32     128(DX), Z11
-	VXORPS        Z10, Z10, Z10
-	VCVTDQ2PD     Y11, Z12
-	VCVTPS2PD     Y6, Z13
-	VSUBPD        Z13, Z12, Z12
-	VCVTPD2PS     Z12, Y10
-	VEXTRACTF64X4 $0x01, Z11, Y11
-	VCVTDQ2PD     Y11, Z11
-	VEXTRACTF64X4 $0x01, Z6, Y12
-	VCVTPS2PD     Y12, Z12
-	VSUBPD        Z12, Z11, Z11
-	VCVTPD2PS     Z11, Y11
-	VINSERTF64X4  $0x01, Y11, Z10, Z10
-	VMOVDQU32     192(DX), Z12
-	VXORPS        Z11, Z11, Z11
-	VCVTDQ2PD     Y12, Z13
-	VCVTPS2PD     Y7, Z14
-	VSUBPD        Z14, Z13, Z13
-	VCVTPD2PS     Z13, Y11
-	VEXTRACTF64X4 $0x01, Z12, Y12
-	VCVTDQ2PD     Y12, Z12
-	VEXTRACTF64X4 $0x01, Z7, Y13
-	VCVTPS2PD     Y13, Z13
-	VSUBPD        Z13, Z12, Z12
-	VCVTPD2PS     Z12, Y12
-	VINSERTF64X4  $0x01, Y12, Z11, Z11
-	VMULPS        Z0, Z8, Z8
-	VMULPS        Z1, Z9, Z9
-	VMULPS        Z2, Z10, Z10
-	VMULPS        Z3, Z11, Z11
-	VCVTPS2PH     $0x00, Z8, Y8
-	VCVTPS2PH     $0x00, Z9, Y9
-	VCVTPS2PH     $0x00, Z10, Y10
-	VCVTPS2PH     $0x00, Z11, Y11
-	CMPB          76(CX), $0x00
-	JNE           around24
-	VMOVDQU64     Y8, (BX)
-	VMOVDQU64     Y9, 32(BX)
-	VMOVDQU64     Y10, 64(BX)
-	VMOVDQU64     Y11, 96(BX)
-	JMP           stored25
-
-around24:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
-
-stored25:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block19
-
-blocks20:
-some26:
-	TESTQ     AX, AX
-	JLE       done27
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded28
-	VMOVUPS.Z (SI), K1, Z0
-
-loaded28:
-	CMPB      73(CX), $0x00
-	JEQ       loaded29
-	VMOVUPS.Z (DI), K1, Z4
-
-loaded29:
-	VMOVDQU32.Z   (DX), K1, Z9
-	VXORPS        Z8, Z8, Z8
-	VCVTDQ2PD     Y9, Z10
-	VCVTPS2PD     Y4, Z11
-	VSUBPD        Z11, Z10, Z10
-	VCVTPD2PS     Z10, Y8
-	VEXTRACTF64X4 $0x01, Z9, Y9
-	VCVTDQ2PD     Y9, Z9
-	VEXTRACTF64X4 $0x01, Z4, Y10
-	VCVTPS2PD     Y10, Z10
-	VSUBPD        Z10, Z9, Z9
-	VCVTPD2PS     Z9, Y9
-	VINSERTF64X4  $0x01, Y9, Z8, Z8
-	VMULPS        Z0, Z8, Z8
-	VCVTPS2PH     $0x00, Z8, Y8
-	VMOVDQU16     Y8, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some26
-
-done27:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX512I32BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I32BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
@@ -4952,41 +3822,68 @@ near10:
 	VMULPS        Z5, Z8, Z8
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
-	VPTESTMD      Z0, Z7, K1
-	VPADDD        Z1, Z7, Z11
-	VPADDD        Z2, Z7, K1, Z11
-	VPTESTMD      Z0, Z8, K1
-	VPADDD        Z1, Z8, Z12
-	VPADDD        Z2, Z8, K1, Z12
-	VPTESTMD      Z0, Z9, K1
-	VPADDD        Z1, Z9, Z13
-	VPADDD        Z2, Z9, K1, Z13
-	VPTESTMD      Z0, Z10, K1
-	VPADDD        Z1, Z10, Z14
-	VPADDD        Z2, Z10, K1, Z14
-	VCMPPS        $0x03, Z7, Z7, K1
-	VCMPPS        $0x03, Z8, Z8, K2
-	VCMPPS        $0x03, Z9, Z9, K3
-	VCMPPS        $0x03, Z10, Z10, K4
-	VMOVDQU32     Z3, K1, Z11
-	VMOVDQU32     Z3, K2, Z12
-	VMOVDQU32     Z3, K3, Z13
-	VMOVDQU32     Z3, K4, Z14
-	VMOVDQA64     Z11, Z7
-	VPERMT2W      Z12, Z4, Z7
-	VMOVDQA64     Z13, Z8
-	VPERMT2W      Z14, Z4, Z8
+	CMPB          273(CX), $0x00
+	JNE           kind12
+	VCVTPS2PH     $0x00, Z7, Y7
+	VCVTPS2PH     $0x00, Z8, Y8
+	VCVTPS2PH     $0x00, Z9, Y9
+	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around11
-	VMOVDQU64     Z7, (BX)
-	VMOVDQU64     Z8, 64(BX)
-	JMP           stored12
+	JNE           around13
+	VMOVDQU64     Y7, (BX)
+	VMOVDQU64     Y8, 32(BX)
+	VMOVDQU64     Y9, 64(BX)
+	VMOVDQU64     Y10, 96(BX)
+	JMP           stored14
 
-around11:
+around13:
+	VMOVNTDQ Y7, (BX)
+	VMOVNTDQ Y8, 32(BX)
+	VMOVNTDQ Y9, 64(BX)
+	VMOVNTDQ Y10, 96(BX)
+
+stored14:
+	JMP done11
+
+kind12:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z11
+	VPADDD    Z2, Z7, K1, Z11
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQU32 Z3, K3, Z13
+	VMOVDQU32 Z3, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z4, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU64 Z7, (BX)
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored17
+
+around16:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored12:
+stored17:
+	JMP done11
+
+done11:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
@@ -5003,22 +3900,22 @@ stored12:
 
 turns8:
 some5:
-some13:
+some18:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done19
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near20
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near20:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand21:
 	VBROADCASTSS  (R10), Z5
 	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
@@ -5035,40 +3932,50 @@ strand16:
 	VCVTPD2PS     Z8, Y6
 	VINSERTF64X4  $0x01, Y6, Z7, Z7
 	VMULPS        Z5, Z7, Z5
-	VPTESTMD      Z0, Z5, K2
-	VPADDD        Z1, Z5, Z6
-	VPADDD        Z2, Z5, K2, Z6
-	VCMPPS        $0x03, Z5, Z5, K2
-	VMOVDQU32     Z3, K2, Z6
-	VPSRLD        $0x10, Z6, Z5
-	VPMOVDW       Z5, Y5
+	CMPB          273(CX), $0x00
+	JNE           kind23
+	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand16
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some13
+	JMP           done22
 
-done14:
+kind23:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (BX)
+	JMP       done22
+
+done22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some18
+
+done19:
 	TESTQ DI, DI
-	JL    whole17
+	JL    whole25
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
 	JMP   aligned4
 
-whole17:
+whole25:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5097,34 +4004,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block27:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded30
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded31
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded23:
+loaded31:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -5181,65 +4088,92 @@ loaded23:
 	VMULPS        Z6, Z14, Z14
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
-	VPTESTMD      Z0, Z13, K1
-	VPADDD        Z1, Z13, Z17
-	VPADDD        Z2, Z13, K1, Z17
-	VPTESTMD      Z0, Z14, K1
-	VPADDD        Z1, Z14, Z18
-	VPADDD        Z2, Z14, K1, Z18
-	VPTESTMD      Z0, Z15, K1
-	VPADDD        Z1, Z15, Z19
-	VPADDD        Z2, Z15, K1, Z19
-	VPTESTMD      Z0, Z16, K1
-	VPADDD        Z1, Z16, Z20
-	VPADDD        Z2, Z16, K1, Z20
-	VCMPPS        $0x03, Z13, Z13, K1
-	VCMPPS        $0x03, Z14, Z14, K2
-	VCMPPS        $0x03, Z15, Z15, K3
-	VCMPPS        $0x03, Z16, Z16, K4
-	VMOVDQU32     Z3, K1, Z17
-	VMOVDQU32     Z3, K2, Z18
-	VMOVDQU32     Z3, K3, Z19
-	VMOVDQU32     Z3, K4, Z20
-	VMOVDQA64     Z17, Z13
-	VPERMT2W      Z18, Z4, Z13
-	VMOVDQA64     Z19, Z14
-	VPERMT2W      Z20, Z4, Z14
+	CMPB          273(CX), $0x00
+	JNE           kind33
+	VCVTPS2PH     $0x00, Z13, Y13
+	VCVTPS2PH     $0x00, Z14, Y14
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around24
-	VMOVDQU64     Z13, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored25
+	JNE           around34
+	VMOVDQU64     Y13, (BX)
+	VMOVDQU64     Y14, 32(BX)
+	VMOVDQU64     Y15, 64(BX)
+	VMOVDQU64     Y16, 96(BX)
+	JMP           stored35
 
-around24:
+around34:
+	VMOVNTDQ Y13, (BX)
+	VMOVNTDQ Y14, 32(BX)
+	VMOVNTDQ Y15, 64(BX)
+	VMOVNTDQ Y16, 96(BX)
+
+stored35:
+	JMP done32
+
+kind33:
+	VPTESTMD  Z0, Z13, K1
+	VPADDD    Z1, Z13, Z17
+	VPADDD    Z2, Z13, K1, Z17
+	VPTESTMD  Z0, Z14, K1
+	VPADDD    Z1, Z14, Z18
+	VPADDD    Z2, Z14, K1, Z18
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VCMPPS    $0x03, Z13, Z13, K1
+	VCMPPS    $0x03, Z14, Z14, K2
+	VCMPPS    $0x03, Z15, Z15, K3
+	VCMPPS    $0x03, Z16, Z16, K4
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQU32 Z3, K3, Z19
+	VMOVDQU32 Z3, K4, Z20
+	VMOVDQA64 Z17, Z13
+	VPERMT2W  Z18, Z4, Z13
+	VMOVDQA64 Z19, Z14
+	VPERMT2W  Z20, Z4, Z14
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z13, (BX)
+	VMOVDQU64 Z14, 64(BX)
+	JMP       stored38
+
+around37:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored25:
+stored38:
+	JMP done32
+
+done32:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block27
 
-blocks20:
-some26:
+blocks28:
+some39:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done40
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded41
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded28:
+loaded41:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded42
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded29:
+loaded42:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -5254,22 +4188,32 @@ loaded29:
 	VCVTPD2PS     Z14, Y14
 	VINSERTF64X4  $0x01, Y14, Z13, Z13
 	VMULPS        Z5, Z13, Z13
-	VPTESTMD      Z0, Z13, K2
-	VPADDD        Z1, Z13, Z14
-	VPADDD        Z2, Z13, K2, Z14
-	VCMPPS        $0x03, Z13, Z13, K2
-	VMOVDQU32     Z3, K2, Z14
-	VPSRLD        $0x10, Z14, Z13
-	VPMOVDW       Z13, Y13
+	CMPB          273(CX), $0x00
+	JNE           kind44
+	VCVTPS2PH     $0x00, Z13, Y13
 	VMOVDQU16     Y13, K1, (BX)
-	ADDQ          $+64, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some26
+	JMP           done43
 
-done27:
+kind44:
+	VPTESTMD  Z0, Z13, K2
+	VPADDD    Z1, Z13, Z14
+	VPADDD    Z2, Z13, K2, Z14
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQU32 Z3, K2, Z14
+	VPSRLD    $0x10, Z14, Z13
+	VPMOVDW   Z13, Y13
+	VMOVDQU16 Y13, K1, (BX)
+	JMP       done43
+
+done43:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6942,9 +5886,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2S8F16(n int, f *frame)
+// func dequantizeAVX2S8H16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2S8H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -6986,19 +5930,52 @@ near10:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind12
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored12:
+stored14:
+	JMP done11
+
+kind12:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   Y2, (BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y2, (BX)
+
+stored17:
+	JMP done11
+
+done11:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -7007,19 +5984,52 @@ stored12:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around20
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored14
+	JMP       stored21
 
-around13:
+around20:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored14:
+stored21:
+	JMP done18
+
+kind19:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 32(BX)
+
+stored24:
+	JMP done18
+
+done18:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -7028,19 +6038,52 @@ stored14:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind26
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around27
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored16
+	JMP       stored28
 
-around15:
+around27:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored16:
+stored28:
+	JMP done25
+
+kind26:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y2, 64(BX)
+
+stored31:
+	JMP done25
+
+done25:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -7049,19 +6092,52 @@ stored16:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind33
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around34
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored18
+	JMP       stored35
 
-around17:
+around34:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored18:
+stored35:
+	JMP done32
+
+kind33:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y2, 96(BX)
+
+stored38:
+	JMP done32
+
+done32:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -7077,19 +6153,19 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
+some39:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done40
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near41
 	PREFETCHT1 (DX)(DI*1)
 
-near21:
+near41:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand22:
+strand42:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -7100,26 +6176,59 @@ strand22:
 	VSUBPS       Y1, Y3, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
+	CMPB         273(CX), $0x00
+	JNE          kind44
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around45
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored24
+	JMP          stored46
 
-around23:
+around45:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored24:
+stored46:
+	JMP done43
+
+kind44:
+	VPSRLD    $0x10, Y2, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around48
+	VMOVDQU   Y0, (BX)
+	JMP       stored49
+
+around48:
+	VMOVNTDQ Y0, (BX)
+
+stored49:
+	JMP done43
+
+done43:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand22
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7127,9 +6236,9 @@ stored24:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some19
+	JMP  some39
 
-done20:
+done40:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7154,27 +6263,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks27
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near28:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded55:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -7183,343 +6292,24 @@ loaded30:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind57
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around58
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored32
+	JMP       stored59
 
-around31:
+around58:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored32:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block26
+stored59:
+	JMP done56
 
-blocks27:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S8BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2S8BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	VPMOVSXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, (BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, (BX)
-
-stored12:
-	VPMOVSXBD 16(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 24(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 32(BX)
-
-stored14:
-	VPMOVSXBD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 40(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 64(BX)
-
-stored16:
-	VPMOVSXBD 48(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 56(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Y2, 96(BX)
-
-stored18:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
-
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y0, (BX)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ Y0, (BX)
-
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
-
-done20:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block26:
-	CMPQ       AX, $0x00000010
-	JLT        blocks27
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near28
-	PREFETCHT1 (DX)(R8*1)
-
-near28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded30:
-	VPMOVSXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
+kind57:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -7537,22 +6327,25 @@ loaded30:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around61
 	VMOVDQU   Y4, (BX)
-	JMP       stored32
+	JMP       stored62
 
-around31:
+around61:
 	VMOVNTDQ Y4, (BX)
 
-stored32:
+stored62:
+	JMP done56
+
+done56:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  block51
 
-blocks27:
+blocks52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8008,9 +6801,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2U8F16(n int, f *frame)
+// func dequantizeAVX2U8H16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2U8H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -8052,19 +6845,52 @@ near10:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind12
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored12:
+stored14:
+	JMP done11
+
+kind12:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   Y2, (BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y2, (BX)
+
+stored17:
+	JMP done11
+
+done11:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -8073,19 +6899,52 @@ stored12:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around20
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored14
+	JMP       stored21
 
-around13:
+around20:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored14:
+stored21:
+	JMP done18
+
+kind19:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 32(BX)
+
+stored24:
+	JMP done18
+
+done18:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -8094,19 +6953,52 @@ stored14:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind26
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around27
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored16
+	JMP       stored28
 
-around15:
+around27:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored16:
+stored28:
+	JMP done25
+
+kind26:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y2, 64(BX)
+
+stored31:
+	JMP done25
+
+done25:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -8115,19 +7007,52 @@ stored16:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind33
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around34
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored18
+	JMP       stored35
 
-around17:
+around34:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored18:
+stored35:
+	JMP done32
+
+kind33:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y2, 96(BX)
+
+stored38:
+	JMP done32
+
+done32:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -8143,19 +7068,19 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
+some39:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done40
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near41
 	PREFETCHT1 (DX)(DI*1)
 
-near21:
+near41:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand22:
+strand42:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -8166,26 +7091,59 @@ strand22:
 	VSUBPS       Y1, Y3, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
+	CMPB         273(CX), $0x00
+	JNE          kind44
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around45
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored24
+	JMP          stored46
 
-around23:
+around45:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored24:
+stored46:
+	JMP done43
+
+kind44:
+	VPSRLD    $0x10, Y2, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around48
+	VMOVDQU   Y0, (BX)
+	JMP       stored49
+
+around48:
+	VMOVNTDQ Y0, (BX)
+
+stored49:
+	JMP done43
+
+done43:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand22
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8193,9 +7151,9 @@ stored24:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some19
+	JMP  some39
 
-done20:
+done40:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8220,27 +7178,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks27
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near28:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded55:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -8249,343 +7207,24 @@ loaded30:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind57
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around58
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored32
+	JMP       stored59
 
-around31:
+around58:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored32:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block26
+stored59:
+	JMP done56
 
-blocks27:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U8BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2U8BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, (BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, (BX)
-
-stored12:
-	VPMOVZXBD 16(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 24(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 32(BX)
-
-stored14:
-	VPMOVZXBD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 40(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 64(BX)
-
-stored16:
-	VPMOVZXBD 48(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 56(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Y2, 96(BX)
-
-stored18:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
-
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y0, (BX)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ Y0, (BX)
-
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
-
-done20:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block26:
-	CMPQ       AX, $0x00000010
-	JLT        blocks27
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near28
-	PREFETCHT1 (DX)(R8*1)
-
-near28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded30:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
+kind57:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -8603,22 +7242,25 @@ loaded30:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around61
 	VMOVDQU   Y4, (BX)
-	JMP       stored32
+	JMP       stored62
 
-around31:
+around61:
 	VMOVNTDQ Y4, (BX)
 
-stored32:
+stored62:
+	JMP done56
+
+done56:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  block51
 
-blocks27:
+blocks52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9057,9 +7699,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2S16F16(n int, f *frame)
+// func dequantizeAVX2S16H16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2S16F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2S16H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -9102,19 +7744,52 @@ near10:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind12
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored12:
+stored14:
+	JMP done11
+
+kind12:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   Y2, (BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y2, (BX)
+
+stored17:
+	JMP done11
+
+done11:
 	VPMOVSXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 48(DX), Y3
@@ -9123,19 +7798,52 @@ stored12:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around20
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored14
+	JMP       stored21
 
-around13:
+around20:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored14:
+stored21:
+	JMP done18
+
+kind19:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 32(BX)
+
+stored24:
+	JMP done18
+
+done18:
 	VPMOVSXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 80(DX), Y3
@@ -9144,19 +7852,52 @@ stored14:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind26
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around27
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored16
+	JMP       stored28
 
-around15:
+around27:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored16:
+stored28:
+	JMP done25
+
+kind26:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y2, 64(BX)
+
+stored31:
+	JMP done25
+
+done25:
 	VPMOVSXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 112(DX), Y3
@@ -9165,19 +7906,52 @@ stored16:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind33
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around34
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored18
+	JMP       stored35
 
-around17:
+around34:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored18:
+stored35:
+	JMP done32
+
+kind33:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y2, 96(BX)
+
+stored38:
+	JMP done32
+
+done32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -9193,19 +7967,19 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
+some39:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done40
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near41
 	PREFETCHT1 (DX)(DI*1)
 
-near21:
+near41:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand22:
+strand42:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXWD    (DX), Y2
@@ -9216,26 +7990,59 @@ strand22:
 	VSUBPS       Y1, Y3, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
+	CMPB         273(CX), $0x00
+	JNE          kind44
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around45
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored24
+	JMP          stored46
 
-around23:
+around45:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored24:
+stored46:
+	JMP done43
+
+kind44:
+	VPSRLD    $0x10, Y2, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around48
+	VMOVDQU   Y0, (BX)
+	JMP       stored49
+
+around48:
+	VMOVNTDQ Y0, (BX)
+
+stored49:
+	JMP done43
+
+done43:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand22
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9243,9 +8050,9 @@ stored24:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some19
+	JMP  some39
 
-done20:
+done40:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9270,27 +8077,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks27
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near28:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded55:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -9299,344 +8106,24 @@ loaded30:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind57
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around58
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored32
+	JMP       stored59
 
-around31:
+around58:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored32:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block26
+stored59:
+	JMP done56
 
-blocks27:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2S16BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near10:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, (BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, (BX)
-
-stored12:
-	VPMOVSXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 32(BX)
-
-stored14:
-	VPMOVSXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 64(BX)
-
-stored16:
-	VPMOVSXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Y2, 96(BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
-
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y0, (BX)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ Y0, (BX)
-
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
-
-done20:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block26:
-	CMPQ       AX, $0x00000010
-	JLT        blocks27
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near28
-	PREFETCHT1 (DX)(R8*1)
-
-near28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded30:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
+kind57:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -9654,22 +8141,25 @@ loaded30:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around61
 	VMOVDQU   Y4, (BX)
-	JMP       stored32
+	JMP       stored62
 
-around31:
+around61:
 	VMOVNTDQ Y4, (BX)
 
-stored32:
+stored62:
+	JMP done56
+
+done56:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  block51
 
-blocks27:
+blocks52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10108,9 +8598,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2U16F16(n int, f *frame)
+// func dequantizeAVX2U16H16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2U16F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2U16H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -10153,19 +8643,52 @@ near10:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind12
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around13
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored12:
+stored14:
+	JMP done11
+
+kind12:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   Y2, (BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y2, (BX)
+
+stored17:
+	JMP done11
+
+done11:
 	VPMOVZXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -10174,19 +8697,52 @@ stored12:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around20
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored14
+	JMP       stored21
 
-around13:
+around20:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored14:
+stored21:
+	JMP done18
+
+kind19:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 32(BX)
+
+stored24:
+	JMP done18
+
+done18:
 	VPMOVZXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -10195,19 +8751,52 @@ stored14:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind26
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around27
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored16
+	JMP       stored28
 
-around15:
+around27:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored16:
+stored28:
+	JMP done25
+
+kind26:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y2, 64(BX)
+
+stored31:
+	JMP done25
+
+done25:
 	VPMOVZXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -10216,19 +8805,52 @@ stored16:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind33
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around34
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored18
+	JMP       stored35
 
-around17:
+around34:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored18:
+stored35:
+	JMP done32
+
+kind33:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y2, 96(BX)
+
+stored38:
+	JMP done32
+
+done32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -10244,19 +8866,19 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
+some39:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done40
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near41
 	PREFETCHT1 (DX)(DI*1)
 
-near21:
+near41:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand22:
+strand42:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -10267,26 +8889,59 @@ strand22:
 	VSUBPS       Y1, Y3, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
+	CMPB         273(CX), $0x00
+	JNE          kind44
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around45
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored24
+	JMP          stored46
 
-around23:
+around45:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored24:
+stored46:
+	JMP done43
+
+kind44:
+	VPSRLD    $0x10, Y2, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around48
+	VMOVDQU   Y0, (BX)
+	JMP       stored49
+
+around48:
+	VMOVNTDQ Y0, (BX)
+
+stored49:
+	JMP done43
+
+done43:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand22
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10294,9 +8949,9 @@ stored24:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some19
+	JMP  some39
 
-done20:
+done40:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10321,27 +8976,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks27
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near28:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded55:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -10350,344 +9005,24 @@ loaded30:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind57
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around58
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored32
+	JMP       stored59
 
-around31:
+around58:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored32:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block26
+stored59:
+	JMP done56
 
-blocks27:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2U16BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near10:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around11
-	VMOVDQU   Y2, (BX)
-	JMP       stored12
-
-around11:
-	VMOVNTDQ Y2, (BX)
-
-stored12:
-	VPMOVZXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ Y2, 32(BX)
-
-stored14:
-	VPMOVZXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, 64(BX)
-
-stored16:
-	VPMOVZXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Y2, 96(BX)
-
-stored18:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
-
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y0, (BX)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ Y0, (BX)
-
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
-
-done20:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block26:
-	CMPQ       AX, $0x00000010
-	JLT        blocks27
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near28
-	PREFETCHT1 (DX)(R8*1)
-
-near28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded30:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
+kind57:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -10705,22 +9040,25 @@ loaded30:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around61
 	VMOVDQU   Y4, (BX)
-	JMP       stored32
+	JMP       stored62
 
-around31:
+around61:
 	VMOVNTDQ Y4, (BX)
 
-stored32:
+stored62:
+	JMP done56
+
+done56:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  block51
 
-blocks27:
+blocks52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11277,9 +9615,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2I32F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2I32F16(SB), NOSPLIT, $0-16
+// func dequantizeAVX2I32H16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2I32H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -11344,19 +9682,52 @@ near10:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind12
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around13
 	VMOVDQU      X2, (BX)
 	VMOVDQU      X3, 16(BX)
-	JMP          stored12
+	JMP          stored14
 
-around11:
+around13:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored12:
+stored14:
+	JMP done11
+
+kind12:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   Y2, (BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y2, (BX)
+
+stored17:
+	JMP done11
+
+done11:
 	VMOVDQU      64(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11385,19 +9756,52 @@ stored12:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind19
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around20
 	VMOVDQU      X2, 32(BX)
 	VMOVDQU      X3, 48(BX)
-	JMP          stored14
+	JMP          stored21
 
-around13:
+around20:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored14:
+stored21:
+	JMP done18
+
+kind19:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 32(BX)
+
+stored24:
+	JMP done18
+
+done18:
 	VMOVDQU      128(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11426,19 +9830,52 @@ stored14:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind26
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around27
 	VMOVDQU      X2, 64(BX)
 	VMOVDQU      X3, 80(BX)
-	JMP          stored16
+	JMP          stored28
 
-around15:
+around27:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored16:
+stored28:
+	JMP done25
+
+kind26:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y2, 64(BX)
+
+stored31:
+	JMP done25
+
+done25:
 	VMOVDQU      192(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11467,19 +9904,52 @@ stored16:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind33
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         76(CX), $0x00
-	JNE          around17
+	JNE          around34
 	VMOVDQU      X2, 96(BX)
 	VMOVDQU      X3, 112(BX)
-	JMP          stored18
+	JMP          stored35
 
-around17:
+around34:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored18:
+stored35:
+	JMP done32
+
+kind33:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y2, 96(BX)
+
+stored38:
+	JMP done32
+
+done32:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -11495,19 +9965,19 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
+some39:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done40
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near41
 	PREFETCHT1 (DX)(DI*1)
 
-near21:
+near41:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand22:
+strand42:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	VMOVDQU      (DX), Y3
@@ -11538,26 +10008,59 @@ strand22:
 	VINSERTF128  $0x01, X1, Y3, Y3
 	VMULPS       Y0, Y2, Y1
 	VMULPS       Y0, Y3, Y0
+	CMPB         273(CX), $0x00
+	JNE          kind44
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around45
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored24
+	JMP          stored46
 
-around23:
+around45:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored24:
+stored46:
+	JMP done43
+
+kind44:
+	VPSRLD    $0x10, Y1, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y1, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y0, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y0, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	CMPB      76(CX), $0x00
+	JNE       around48
+	VMOVDQU   Y0, (BX)
+	JMP       stored49
+
+around48:
+	VMOVNTDQ Y0, (BX)
+
+stored49:
+	JMP done43
+
+done43:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand22
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11565,9 +10068,9 @@ stored24:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some19
+	JMP  some39
 
-done20:
+done40:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11592,27 +10095,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks27
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near28:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded55:
 	VMOVDQU      (DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -11641,499 +10144,60 @@ loaded30:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind57
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around58
 	VMOVDQU      X4, (BX)
 	VMOVDQU      X5, 16(BX)
-	JMP          stored32
+	JMP          stored59
 
-around31:
+around58:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored32:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block26
+stored59:
+	JMP done56
 
-blocks27:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
+kind57:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y4, (BX)
+	JMP       stored62
 
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2I32BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2I32BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near10:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	VPSRLD       $0x10, Y2, Y4
-	VPAND        all32_1<>+0(SB), Y4, Y4
-	VPADDD       Y2, Y4, Y4
-	VPADDD       all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD       $0x10, Y3, Y5
-	VPAND        all32_1<>+0(SB), Y5, Y5
-	VPADDD       Y3, Y5, Y5
-	VPADDD       all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y3, Y3, Y3
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD       $0x10, Y4, Y2
-	VPSRLD       $0x10, Y5, Y3
-	VPACKUSDW    Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	CMPB         76(CX), $0x00
-	JNE          around11
-	VMOVDQU      Y2, (BX)
-	JMP          stored12
-
-around11:
-	VMOVNTDQ Y2, (BX)
-
-stored12:
-	VMOVDQU      64(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      96(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	VPSRLD       $0x10, Y2, Y4
-	VPAND        all32_1<>+0(SB), Y4, Y4
-	VPADDD       Y2, Y4, Y4
-	VPADDD       all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD       $0x10, Y3, Y5
-	VPAND        all32_1<>+0(SB), Y5, Y5
-	VPADDD       Y3, Y5, Y5
-	VPADDD       all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y3, Y3, Y3
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD       $0x10, Y4, Y2
-	VPSRLD       $0x10, Y5, Y3
-	VPACKUSDW    Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	CMPB         76(CX), $0x00
-	JNE          around13
-	VMOVDQU      Y2, 32(BX)
-	JMP          stored14
-
-around13:
-	VMOVNTDQ Y2, 32(BX)
-
-stored14:
-	VMOVDQU      128(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      160(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	VPSRLD       $0x10, Y2, Y4
-	VPAND        all32_1<>+0(SB), Y4, Y4
-	VPADDD       Y2, Y4, Y4
-	VPADDD       all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD       $0x10, Y3, Y5
-	VPAND        all32_1<>+0(SB), Y5, Y5
-	VPADDD       Y3, Y5, Y5
-	VPADDD       all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y3, Y3, Y3
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD       $0x10, Y4, Y2
-	VPSRLD       $0x10, Y5, Y3
-	VPACKUSDW    Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      Y2, 64(BX)
-	JMP          stored16
-
-around15:
-	VMOVNTDQ Y2, 64(BX)
-
-stored16:
-	VMOVDQU      192(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      224(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	VPSRLD       $0x10, Y2, Y4
-	VPAND        all32_1<>+0(SB), Y4, Y4
-	VPADDD       Y2, Y4, Y4
-	VPADDD       all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD       $0x10, Y3, Y5
-	VPAND        all32_1<>+0(SB), Y5, Y5
-	VPADDD       Y3, Y5, Y5
-	VPADDD       all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y3, Y3, Y3
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS    Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD       $0x10, Y4, Y2
-	VPSRLD       $0x10, Y5, Y3
-	VPACKUSDW    Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	CMPB         76(CX), $0x00
-	JNE          around17
-	VMOVDQU      Y2, 96(BX)
-	JMP          stored18
-
-around17:
-	VMOVNTDQ Y2, 96(BX)
-
-stored18:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
-
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X1
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y1, Y4, Y4
-	VCVTPD2PSY   Y4, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	VPSRLD       $0x10, Y1, Y2
-	VPAND        all32_1<>+0(SB), Y2, Y2
-	VPADDD       Y1, Y2, Y2
-	VPADDD       all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y1, Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y2, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y0, (BX)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ Y0, (BX)
-
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
-
-done20:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block26:
-	CMPQ       AX, $0x00000010
-	JLT        blocks27
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near28
-	PREFETCHT1 (DX)(R8*1)
-
-near28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded30:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	VPSRLD       $0x10, Y4, Y6
-	VPAND        all32_1<>+0(SB), Y6, Y6
-	VPADDD       Y4, Y6, Y6
-	VPADDD       all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD       $0x10, Y5, Y7
-	VPAND        all32_1<>+0(SB), Y7, Y7
-	VPADDD       Y5, Y7, Y7
-	VPADDD       all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS    Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD       $0x10, Y6, Y4
-	VPSRLD       $0x10, Y7, Y5
-	VPACKUSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	CMPB         76(CX), $0x00
-	JNE          around31
-	VMOVDQU      Y4, (BX)
-	JMP          stored32
-
-around31:
+around61:
 	VMOVNTDQ Y4, (BX)
 
-stored32:
+stored62:
+	JMP done56
+
+done56:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block26
+	JMP  block51
 
-blocks27:
+blocks52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12203,7 +10267,7 @@ near10:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXBW (DX), X2
@@ -12214,9 +10278,9 @@ kind12:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12250,7 +10314,7 @@ stored15:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
 kind17:
 	VPMOVZXBW 16(DX), X2
@@ -12261,9 +10325,9 @@ kind17:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded16
+	JMP       done16
 
-loaded16:
+done16:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12297,7 +10361,7 @@ stored20:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
 kind22:
 	VPMOVZXBW 32(DX), X2
@@ -12308,9 +10372,9 @@ kind22:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded21
+	JMP       done21
 
-loaded21:
+done21:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12344,7 +10408,7 @@ stored25:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
 kind27:
 	VPMOVZXBW 48(DX), X2
@@ -12355,9 +10419,9 @@ kind27:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded26
+	JMP       done26
 
-loaded26:
+done26:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y3
 	VMULPS  Y0, Y2, Y2
@@ -12421,7 +10485,7 @@ strand34:
 	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
 	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXBW (DX), X2
@@ -12432,9 +10496,9 @@ kind36:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	VSUBPS  Y1, Y2, Y2
 	VSUBPS  Y1, Y3, Y1
 	VMULPS  Y0, Y2, Y2
@@ -12530,7 +10594,7 @@ loaded45:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
 kind47:
 	VPMOVZXBW (DX), X4
@@ -12541,9 +10605,9 @@ kind47:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded46
+	JMP       done46
 
-loaded46:
+done46:
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
@@ -12640,7 +10704,7 @@ near10:
 	VCVTPH2PS X3, X3
 	VMULPS    all32_43800000<>+0(SB), X3, X3
 	VCVTPS2PD X3, Y3
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VMOVD     (DX), X2
@@ -12655,9 +10719,9 @@ kind12:
 	VCVTPS2PD X3, Y3
 	VMOVAPD   Y2, Y2
 	VMOVAPD   Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPD  Y1, Y2, Y2
 	VSUBPD  Y1, Y3, Y3
 	VMULPD  Y0, Y2, Y2
@@ -12755,7 +10819,7 @@ loaded21:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	JMP       loaded22
+	JMP       done22
 
 kind23:
 	VMOVD     (DX), X4
@@ -12770,9 +10834,9 @@ kind23:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       loaded22
+	JMP       done22
 
-loaded22:
+done22:
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
@@ -12811,9 +10875,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8F16(SB), NOSPLIT, $0-16
+// func dequantizeAVX2F8H16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2F8H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
 	MOVQ  (CX), DX
@@ -12865,7 +10929,7 @@ near10:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
 kind12:
 	VPMOVZXBW (DX), X2
@@ -12876,28 +10940,61 @@ kind12:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded11
+	JMP       done11
 
-loaded11:
+done11:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind15
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around16
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored15
+	JMP       stored17
 
-around14:
+around16:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored15:
+stored17:
+	JMP done14
+
+kind15:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y2, (BX)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y2, (BX)
+
+stored20:
+	JMP done14
+
+done14:
 	CMPB      272(CX), $0x00
-	JNE       kind17
+	JNE       kind22
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -12914,9 +11011,9 @@ stored15:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded16
+	JMP       done21
 
-kind17:
+kind22:
 	VPMOVZXBW 16(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -12925,28 +11022,61 @@ kind17:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded16
+	JMP       done21
 
-loaded16:
+done21:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind25
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around26
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored20
+	JMP       stored27
 
-around19:
+around26:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored20:
+stored27:
+	JMP done24
+
+kind25:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ Y2, 32(BX)
+
+stored30:
+	JMP done24
+
+done24:
 	CMPB      272(CX), $0x00
-	JNE       kind22
+	JNE       kind32
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -12963,9 +11093,9 @@ stored20:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded21
+	JMP       done31
 
-kind22:
+kind32:
 	VPMOVZXBW 32(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -12974,28 +11104,61 @@ kind22:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded21
+	JMP       done31
 
-loaded21:
+done31:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind35
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around36
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored25
+	JMP       stored37
 
-around24:
+around36:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored25:
+stored37:
+	JMP done34
+
+kind35:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y2, 64(BX)
+
+stored40:
+	JMP done34
+
+done34:
 	CMPB      272(CX), $0x00
-	JNE       kind27
+	JNE       kind42
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -13012,9 +11175,9 @@ stored25:
 	VPOR      X4, X3, X3
 	VCVTPH2PS X3, Y3
 	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded26
+	JMP       done41
 
-kind27:
+kind42:
 	VPMOVZXBW 48(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -13023,519 +11186,59 @@ kind27:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded26
+	JMP       done41
 
-loaded26:
+done41:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind45
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around46
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored30
+	JMP       stored47
 
-around29:
+around46:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored30:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
+stored47:
+	JMP done44
 
-turns8:
-some31:
-	TESTQ      AX, AX
-	JLE        done32
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near33
-	PREFETCHT1 (DX)(DI*1)
-
-near33:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand34:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	CMPB         272(CX), $0x00
-	JNE          kind36
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          loaded35
-
-kind36:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       loaded35
-
-loaded35:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y1
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y1, Y0
-	VCVTPS2PH $0x00, Y2, X1
-	VCVTPS2PH $0x00, Y0, X0
-	CMPB      76(CX), $0x00
-	JNE       around38
-	VMOVDQU   X1, (BX)
-	VMOVDQU   X0, 16(BX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
-
-stored39:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand34
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some31
-
-done32:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block41:
-	CMPQ       AX, $0x00000010
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded45:
-	CMPB      272(CX), $0x00
-	JNE       kind47
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       loaded46
-
-kind47:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       loaded46
-
-loaded46:
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
+kind45:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
 	JNE       around49
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
+	VMOVDQU   Y2, 96(BX)
 	JMP       stored50
 
 around49:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored50:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block41
-
-blocks42:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8BF16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2F8BF16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	CMPB      272(CX), $0x00
-	JNE       kind12
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded11
-
-kind12:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       loaded11
-
-loaded11:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU   Y2, (BX)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-
-stored15:
-	CMPB      272(CX), $0x00
-	JNE       kind17
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded16
-
-kind17:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       loaded16
-
-loaded16:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y2, 32(BX)
-
-stored20:
-	CMPB      272(CX), $0x00
-	JNE       kind22
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded21
-
-kind22:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       loaded21
-
-loaded21:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored25
-
-around24:
-	VMOVNTDQ Y2, 64(BX)
-
-stored25:
-	CMPB      272(CX), $0x00
-	JNE       kind27
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       loaded26
-
-kind27:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       loaded26
-
-loaded26:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored30
-
-around29:
 	VMOVNTDQ Y2, 96(BX)
 
-stored30:
+stored50:
+	JMP done44
+
+done44:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -13551,23 +11254,23 @@ stored30:
 	JMP  turn6
 
 turns8:
-some31:
+some51:
 	TESTQ      AX, AX
-	JLE        done32
+	JLE        done52
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near33
+	JEQ        near53
 	PREFETCHT1 (DX)(DI*1)
 
-near33:
+near53:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand34:
+strand54:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 1024(R9), Y1
 	CMPB         272(CX), $0x00
-	JNE          kind36
+	JNE          kind56
 	VPMOVSXBW    (DX), X2
 	VPSLLW       $0x07, X2, X2
 	VPAND        all32_3f803f80<>+0(SB), X2, X3
@@ -13584,9 +11287,9 @@ strand34:
 	VPOR         X4, X3, X3
 	VCVTPH2PS    X3, Y3
 	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          loaded35
+	JMP          done55
 
-kind36:
+kind56:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -13595,13 +11298,31 @@ kind36:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       loaded35
+	JMP       done55
 
-loaded35:
+done55:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y1
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y1, Y0
+	CMPB      273(CX), $0x00
+	JNE       kind59
+	VCVTPS2PH $0x00, Y2, X1
+	VCVTPS2PH $0x00, Y0, X0
+	CMPB      76(CX), $0x00
+	JNE       around60
+	VMOVDQU   X1, (BX)
+	VMOVDQU   X0, 16(BX)
+	JMP       stored61
+
+around60:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored61:
+	JMP done58
+
+kind59:
 	VPSRLD    $0x10, Y2, Y1
 	VPAND     all32_1<>+0(SB), Y1, Y1
 	VPADDD    Y2, Y1, Y1
@@ -13619,21 +11340,24 @@ loaded35:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around63
 	VMOVDQU   Y0, (BX)
-	JMP       stored39
+	JMP       stored64
 
-around38:
+around63:
 	VMOVNTDQ Y0, (BX)
 
-stored39:
+stored64:
+	JMP done58
+
+done58:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand34
+	JNE  strand54
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13641,9 +11365,9 @@ stored39:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some31
+	JMP  some51
 
-done32:
+done52:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13668,29 +11392,29 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block41:
+block66:
 	CMPQ       AX, $0x00000010
-	JLT        blocks42
+	JLT        blocks67
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near68
 	PREFETCHT1 (DX)(R8*1)
 
-near43:
+near68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded69
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded44:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded70
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded45:
+loaded70:
 	CMPB      272(CX), $0x00
-	JNE       kind47
+	JNE       kind72
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -13707,9 +11431,9 @@ loaded45:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       loaded46
+	JMP       done71
 
-kind47:
+kind72:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -13718,13 +11442,31 @@ kind47:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded46
+	JMP       done71
 
-loaded46:
+done71:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored77:
+	JMP done74
+
+kind75:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -13742,22 +11484,25 @@ loaded46:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around79
 	VMOVDQU   Y4, (BX)
-	JMP       stored50
+	JMP       stored80
 
-around49:
+around79:
 	VMOVNTDQ Y4, (BX)
 
-stored50:
+stored80:
+	JMP done74
+
+done74:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block41
+	JMP  block66
 
-blocks42:
+blocks67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

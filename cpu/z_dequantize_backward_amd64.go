@@ -5,70 +5,70 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var dequantizeBackwardKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 2, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 3, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S16}, tensor.F32, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32I16F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U16}, tensor.F32, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F32I16F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.I32}, tensor.F32, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32I32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 2, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 3, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S16}, tensor.F64, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64I16F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U16}, tensor.F64, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F64I16F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.I32}, tensor.F64, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64I32F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F16C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F16C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 2, 1, 64, false, false, false, dequantizeBackwardAVX512F16C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 3, 1, 64, false, false, false, dequantizeBackwardAVX512F16C8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S16}, tensor.F16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F16I16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U16}, tensor.F16, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F16I16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.I32}, tensor.F16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F16I32F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512BF16C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512BF16C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 2, 1, 64, false, false, false, dequantizeBackwardAVX512BF16C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 3, 1, 64, false, false, false, dequantizeBackwardAVX512BF16C8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S16}, tensor.BF16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U16}, tensor.BF16, tensor.None, 1, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.I32}, tensor.BF16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512BF16I32BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F16F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 1, 64, false, false, false, dequantizeBackwardAVX512BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, tensor.None, 1, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 2, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 3, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S16}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32I16F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U16}, tensor.F32, tensor.None, 1, 16, 64, false, false, false, dequantizeBackwardAVX2F32I16F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.I32}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32I32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 1, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 2, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 3, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S16}, tensor.F64, tensor.None, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64I16F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U16}, tensor.F64, tensor.None, 1, 8, 64, false, false, false, dequantizeBackwardAVX2F64I16F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.I32}, tensor.F64, tensor.None, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64I32F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F16C8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 1, 16, 64, false, false, false, dequantizeBackwardAVX2F16C8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 2, 16, 64, false, false, false, dequantizeBackwardAVX2F16C8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 3, 16, 64, false, false, false, dequantizeBackwardAVX2F16C8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S16}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F16I16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U16}, tensor.F16, tensor.None, 1, 16, 64, false, false, false, dequantizeBackwardAVX2F16I16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.I32}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F16I32F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2BF16C8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 1, 16, 64, false, false, false, dequantizeBackwardAVX2BF16C8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 2, 16, 64, false, false, false, dequantizeBackwardAVX2BF16C8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 3, 16, 64, false, false, false, dequantizeBackwardAVX2BF16C8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S16}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U16}, tensor.BF16, tensor.None, 1, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.I32}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2BF16I32BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F16F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, dequantizeBackwardAVX2BF16BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, tensor.None, 0, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 0, 2, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 0, 3, 1, 64, false, false, false, dequantizeBackwardAVX512F32C8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S16}, tensor.F32, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32I16F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U16}, tensor.F32, tensor.None, 0, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F32I16F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.I32}, tensor.F32, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32I32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 0, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 0, 2, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 0, 3, 1, 64, false, false, false, dequantizeBackwardAVX512F64C8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S16}, tensor.F64, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64I16F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U16}, tensor.F64, tensor.None, 0, 1, 1, 64, false, false, false, dequantizeBackwardAVX512F64I16F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.I32}, tensor.F64, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64I32F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 0, 1, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 0, 2, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 0, 3, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 1, 1, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 1, 2, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 1, 3, 1, 64, false, false, false, dequantizeBackwardAVX512H16C8H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S16}, tensor.F16, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U16}, tensor.F16, tensor.None, 0, 1, 1, 64, false, false, false, dequantizeBackwardAVX512H16I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S16}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U16}, tensor.BF16, tensor.None, 1, 1, 1, 64, false, false, false, dequantizeBackwardAVX512H16I16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.I32}, tensor.F16, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16I32H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.I32}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16I32H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512F64F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, false, false, dequantizeBackwardAVX512H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, tensor.None, 0, 1, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 0, 2, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 0, 3, 16, 64, false, false, false, dequantizeBackwardAVX2F32C8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S16}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32I16F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U16}, tensor.F32, tensor.None, 0, 1, 16, 64, false, false, false, dequantizeBackwardAVX2F32I16F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.I32}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32I32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 0, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 0, 1, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 0, 2, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 0, 3, 8, 64, false, false, false, dequantizeBackwardAVX2F64C8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S16}, tensor.F64, tensor.None, 0, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64I16F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U16}, tensor.F64, tensor.None, 0, 1, 8, 64, false, false, false, dequantizeBackwardAVX2F64I16F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.I32}, tensor.F64, tensor.None, 0, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64I32F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 0, 1, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 0, 2, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 0, 3, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 1, 1, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 1, 2, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 1, 3, 16, 64, false, false, false, dequantizeBackwardAVX2H16C8H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S16}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16I16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U16}, tensor.F16, tensor.None, 0, 1, 16, 64, false, false, false, dequantizeBackwardAVX2H16I16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S16}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16I16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U16}, tensor.BF16, tensor.None, 1, 1, 16, 64, false, false, false, dequantizeBackwardAVX2H16I16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.I32}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16I32H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.I32}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16I32H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 8, 64, false, false, false, dequantizeBackwardAVX2F64F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, dequantizeBackwardAVX2H16H16H16},
 }
 
 // dequantizeBackwardAVX512F32C8F32 is, for i from 0 to n-1:
@@ -125,59 +125,32 @@ func dequantizeBackwardAVX512F64I16F64(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F64I32F64(n int, f *frame)
 
-// dequantizeBackwardAVX512F16C8F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512H16C8H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F16C8F16(n int, f *frame)
+func dequantizeBackwardAVX512H16C8H16(n int, f *frame)
 
-// dequantizeBackwardAVX512F16I16F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512H16I16H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F16I16F16(n int, f *frame)
+func dequantizeBackwardAVX512H16I16H16(n int, f *frame)
 
-// dequantizeBackwardAVX512F16I32F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512H16I32H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F16I32F16(n int, f *frame)
-
-// dequantizeBackwardAVX512BF16C8BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512BF16C8BF16(n int, f *frame)
-
-// dequantizeBackwardAVX512BF16I16BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512BF16I16BF16(n int, f *frame)
-
-// dequantizeBackwardAVX512BF16I32BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512BF16I32BF16(n int, f *frame)
+func dequantizeBackwardAVX512H16I32H16(n int, f *frame)
 
 // dequantizeBackwardAVX512F32F32F32 is, for i from 0 to n-1:
 //
@@ -197,23 +170,14 @@ func dequantizeBackwardAVX512F32F32F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F64F64F64(n int, f *frame)
 
-// dequantizeBackwardAVX512F16F16F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX512H16H16H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F16F16F16(n int, f *frame)
-
-// dequantizeBackwardAVX512BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
+func dequantizeBackwardAVX512H16H16H16(n int, f *frame)
 
 // dequantizeBackwardAVX2F32C8F32 is, for i from 0 to n-1:
 //
@@ -269,59 +233,32 @@ func dequantizeBackwardAVX2F64I16F64(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2F64I32F64(n int, f *frame)
 
-// dequantizeBackwardAVX2F16C8F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2H16C8H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F16C8F16(n int, f *frame)
+func dequantizeBackwardAVX2H16C8H16(n int, f *frame)
 
-// dequantizeBackwardAVX2F16I16F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2H16I16H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F16I16F16(n int, f *frame)
+func dequantizeBackwardAVX2H16I16H16(n int, f *frame)
 
-// dequantizeBackwardAVX2F16I32F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2H16I32H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F16I32F16(n int, f *frame)
-
-// dequantizeBackwardAVX2BF16C8BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2BF16C8BF16(n int, f *frame)
-
-// dequantizeBackwardAVX2BF16I16BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2BF16I16BF16(n int, f *frame)
-
-// dequantizeBackwardAVX2BF16I32BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2BF16I32BF16(n int, f *frame)
+func dequantizeBackwardAVX2H16I32H16(n int, f *frame)
 
 // dequantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -341,20 +278,11 @@ func dequantizeBackwardAVX2F32F32F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2F64F64F64(n int, f *frame)
 
-// dequantizeBackwardAVX2F16F16F16 is, for i from 0 to n-1:
+// dequantizeBackwardAVX2H16H16H16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //	sum0[i] += dy[i] * (q[i] - zero)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F16F16F16(n int, f *frame)
-
-// dequantizeBackwardAVX2BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dq[i] = dy[i] * scale
-//	sum0[i] += dy[i] * (q[i] - zero)
-//	sum1[i] += dy[i]
-//
-//go:noescape
-func dequantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
+func dequantizeBackwardAVX2H16H16H16(n int, f *frame)

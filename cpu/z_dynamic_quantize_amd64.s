@@ -2022,13 +2022,13 @@ step2:
 look4:
 	CMPQ      R8, $0x00000040
 	JLT       looked5
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind7
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       loaded6
+	JMP       done6
 
 kind7:
 	VPMOVZXWD (DX), Z11
@@ -2043,9 +2043,9 @@ kind7:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       loaded6
+	JMP       done6
 
-loaded6:
+done6:
 	VPMAXUD Z11, Z3, Z3
 	VPMAXSD Z11, Z7, Z7
 	VPMAXUD Z12, Z4, Z4
@@ -2065,18 +2065,18 @@ some9:
 	MOVQ        $-1, R9
 	BZHIQ       R8, R9, R9
 	KMOVW       R9, K1
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         loaded11
+	JMP         done11
 
 kind12:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         loaded11
+	JMP         done11
 
-loaded11:
+done11:
 	VPMAXUD Z11, Z3, Z3
 	VPMAXSD Z11, Z7, Z7
 	ADDQ    $+32, DX
@@ -2232,13 +2232,13 @@ block27:
 	PREFETCHT1 64(DX)(R12*1)
 
 near30:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
 	VCVTPH2PS 96(DX), Z19
-	JMP       loaded31
+	JMP       done31
 
 kind32:
 	VPMOVZXWD (DX), Z15
@@ -2253,9 +2253,9 @@ kind32:
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
-	JMP       loaded31
+	JMP       done31
 
-loaded31:
+done31:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z20
@@ -2338,13 +2338,13 @@ block37:
 	PREFETCHT1 64(DX)(R12*1)
 
 near40:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind42
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       loaded41
+	JMP       done41
 
 kind42:
 	VPMOVZXWD (DX), Z13
@@ -2359,9 +2359,9 @@ kind42:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded41
+	JMP       done41
 
-loaded41:
+done41:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal44
 	VDIVPS Z11, Z13, Z13
@@ -2458,18 +2458,18 @@ near50:
 strand51:
 	VBROADCASTSS (R10), Z11
 	VBROADCASTSS 1024(R10), Z12
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind53
 	VCVTPH2PS.Z  (DX), K1, Z13
-	JMP          loaded52
+	JMP          done52
 
 kind53:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         loaded52
+	JMP         done52
 
-loaded52:
+done52:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal55
 	VDIVPS Z11, Z13, Z11

@@ -54,14 +54,6 @@ func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, position
 //go:noescape
 func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
-// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
-// and returns how many results are done.
-//
-//go:noescape
-func sumRowsAVX512F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-
 // sumChosenAVX512BF16 is sumRowsAVX512BF16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
 //
@@ -82,14 +74,6 @@ func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positio
 //
 //go:noescape
 func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-
-// sumRowsAVX512F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
-// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
-// and returns how many results are done.
-//
-//go:noescape
-func sumRowsAVX512F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX512F16 is sumRowsAVX512F16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -154,14 +138,6 @@ func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions 
 //go:noescape
 func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
-// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
-// and returns how many results are done.
-//
-//go:noescape
-func sumRowsAVX2F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-
 // sumChosenAVX2BF16 is sumRowsAVX2BF16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
 //
@@ -182,14 +158,6 @@ func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions
 //
 //go:noescape
 func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-
-// sumRowsAVX2F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:
-// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
-// and returns how many results are done.
-//
-//go:noescape
-func sumRowsAVX2F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX2F16 is sumRowsAVX2F16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512F32(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), CX
 	MOVQ known+40(FP), DX
@@ -402,8 +402,386 @@ narrow42:
 
 empty44:
 skip43:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip45
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip46
+	VPMOVZXWD (AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+	VPMOVZXWD 64(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z2, Z16, Z2
+	VPMOVZXWD 96(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z3, Z16, Z3
+	VPMOVZXWD 128(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z4, Z16, Z4
+	VPMOVZXWD 160(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z5, Z16, Z5
+	VPMOVZXWD 192(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z6, Z16, Z6
+	VPMOVZXWD 224(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z7, Z16, Z7
+	VPMOVZXWD 256(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z8, Z16, Z8
+	VPMOVZXWD 288(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z9, Z16, Z9
+	VPMOVZXWD 320(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z10, Z16, Z10
+	VPMOVZXWD 352(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z11, Z16, Z11
+	VPMOVZXWD 384(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z12, Z16, Z12
+	VPMOVZXWD 416(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z13, Z16, Z13
+	VPMOVZXWD 448(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z14, Z16, Z14
+	VPMOVZXWD 480(AX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z15, Z16, Z15
+
+skip46:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z17
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around47
+	VMOVDQU64 Z16, (AX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Z16, (AX)
+
+stored48:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z16
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z17
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around49
+	VMOVDQU64 Z16, 64(AX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Z16, 64(AX)
+
+stored50:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z16
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z17
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around51
+	VMOVDQU64 Z16, 128(AX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Z16, 128(AX)
+
+stored52:
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z16
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z17
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around53
+	VMOVDQU64 Z16, 192(AX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Z16, 192(AX)
+
+stored54:
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z16
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z17
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around55
+	VMOVDQU64 Z16, 256(AX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ Z16, 256(AX)
+
+stored56:
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z16
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z17
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around57
+	VMOVDQU64 Z16, 320(AX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Z16, 320(AX)
+
+stored58:
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS    $0x03, Z12, Z12, K1
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around59
+	VMOVDQU64 Z16, 384(AX)
+	JMP       stored60
+
+around59:
+	VMOVNTDQ Z16, 384(AX)
+
+stored60:
+	VPTESTMD  all32_10000<>+0(SB), Z14, K1
+	VPADDD    all32_7fff<>+0(SB), Z14, Z16
+	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z15, K1
+	VPADDD    all32_7fff<>+0(SB), Z15, Z17
+	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
+	VCMPPS    $0x03, Z14, Z14, K1
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z25
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z25, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around61
+	VMOVDQU64 Z16, 448(AX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Z16, 448(AX)
+
+stored62:
+	JMP stored24
+
+skip45:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip63
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip64
+	VCVTPH2PS (AX), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(AX), Z16
+	VADDPS    Z1, Z16, Z1
+	VCVTPH2PS 64(AX), Z16
+	VADDPS    Z2, Z16, Z2
+	VCVTPH2PS 96(AX), Z16
+	VADDPS    Z3, Z16, Z3
+	VCVTPH2PS 128(AX), Z16
+	VADDPS    Z4, Z16, Z4
+	VCVTPH2PS 160(AX), Z16
+	VADDPS    Z5, Z16, Z5
+	VCVTPH2PS 192(AX), Z16
+	VADDPS    Z6, Z16, Z6
+	VCVTPH2PS 224(AX), Z16
+	VADDPS    Z7, Z16, Z7
+	VCVTPH2PS 256(AX), Z16
+	VADDPS    Z8, Z16, Z8
+	VCVTPH2PS 288(AX), Z16
+	VADDPS    Z9, Z16, Z9
+	VCVTPH2PS 320(AX), Z16
+	VADDPS    Z10, Z16, Z10
+	VCVTPH2PS 352(AX), Z16
+	VADDPS    Z11, Z16, Z11
+	VCVTPH2PS 384(AX), Z16
+	VADDPS    Z12, Z16, Z12
+	VCVTPH2PS 416(AX), Z16
+	VADDPS    Z13, Z16, Z13
+	VCVTPH2PS 448(AX), Z16
+	VADDPS    Z14, Z16, Z14
+	VCVTPH2PS 480(AX), Z16
+	VADDPS    Z15, Z16, Z15
+
+skip64:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around65
+	VMOVDQU64 Y16, (AX)
+	VMOVDQU64 Y17, 32(AX)
+	JMP       stored66
+
+around65:
+	VMOVNTDQ Y16, (AX)
+	VMOVNTDQ Y17, 32(AX)
+
+stored66:
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around67
+	VMOVDQU64 Y16, 64(AX)
+	VMOVDQU64 Y17, 96(AX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y16, 64(AX)
+	VMOVNTDQ Y17, 96(AX)
+
+stored68:
+	VCVTPS2PH $0x00, Z4, Y16
+	VCVTPS2PH $0x00, Z5, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around69
+	VMOVDQU64 Y16, 128(AX)
+	VMOVDQU64 Y17, 160(AX)
+	JMP       stored70
+
+around69:
+	VMOVNTDQ Y16, 128(AX)
+	VMOVNTDQ Y17, 160(AX)
+
+stored70:
+	VCVTPS2PH $0x00, Z6, Y16
+	VCVTPS2PH $0x00, Z7, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around71
+	VMOVDQU64 Y16, 192(AX)
+	VMOVDQU64 Y17, 224(AX)
+	JMP       stored72
+
+around71:
+	VMOVNTDQ Y16, 192(AX)
+	VMOVNTDQ Y17, 224(AX)
+
+stored72:
+	VCVTPS2PH $0x00, Z8, Y16
+	VCVTPS2PH $0x00, Z9, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around73
+	VMOVDQU64 Y16, 256(AX)
+	VMOVDQU64 Y17, 288(AX)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Y16, 256(AX)
+	VMOVNTDQ Y17, 288(AX)
+
+stored74:
+	VCVTPS2PH $0x00, Z10, Y16
+	VCVTPS2PH $0x00, Z11, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around75
+	VMOVDQU64 Y16, 320(AX)
+	VMOVDQU64 Y17, 352(AX)
+	JMP       stored76
+
+around75:
+	VMOVNTDQ Y16, 320(AX)
+	VMOVNTDQ Y17, 352(AX)
+
+stored76:
+	VCVTPS2PH $0x00, Z12, Y16
+	VCVTPS2PH $0x00, Z13, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around77
+	VMOVDQU64 Y16, 384(AX)
+	VMOVDQU64 Y17, 416(AX)
+	JMP       stored78
+
+around77:
+	VMOVNTDQ Y16, 384(AX)
+	VMOVNTDQ Y17, 416(AX)
+
+stored78:
+	VCVTPS2PH $0x00, Z14, Y16
+	VCVTPS2PH $0x00, Z15, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around79
+	VMOVDQU64 Y16, 448(AX)
+	VMOVDQU64 Y17, 480(AX)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y16, 448(AX)
+	VMOVNTDQ Y17, 480(AX)
+
+stored80:
+	JMP stored24
+
+skip63:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip45
+	JEQ     skip81
 	VMOVUPS (AX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(AX), Z16
@@ -437,14 +815,42 @@ skip43:
 	VMOVUPS 960(AX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip45:
+skip81:
 	JMP final23
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed22
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip82
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around46
+	JNE       around83
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	JMP       stored84
+
+around83:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+
+stored84:
+	JMP stored24
+
+skip82:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around85
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -461,9 +867,9 @@ empty8:
 	VMOVDQU64 Z0, 832(AX)
 	VMOVDQU64 Z0, 896(AX)
 	VMOVDQU64 Z0, 960(AX)
-	JMP       stored47
+	JMP       stored86
 
-around46:
+around85:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -481,38 +887,43 @@ around46:
 	VMOVNTDQ Z0, 896(AX)
 	VMOVNTDQ Z0, 960(AX)
 
-stored47:
+stored86:
 	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
 
 over5:
-	ADDQ $0x00000400, R8
-	ADDQ $0x00000400, to+56(FP)
+	ADDQ  $0x00000400, R8
+	ADDQ  $0x00000400, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip87
+	SUBQ  $0x00000200, to+56(FP)
+
+skip87:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower49
+	JLT  narrower89
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over52
+	JGE  over92
 
-result50:
+result90:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few53
+	JLE   few93
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany51
+	JEQ   tooMany91
 
-few53:
+few93:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -525,9 +936,9 @@ few53:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty55
+	JGE     empty95
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none56
+	JEQ     none96
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -537,9 +948,9 @@ few53:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows58
+	JGE     rows98
 
-row57:
+row97:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -572,13 +983,13 @@ row57:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row57
+	JLT          row97
 
-rows58:
+rows98:
 	CMPQ R11, SI
-	JGE  rows62
+	JGE  rows102
 
-row61:
+row101:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -601,20 +1012,20 @@ row61:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row61
+	JLT          row101
 
-rows62:
-	JMP summed54
+rows102:
+	JMP summed94
 
-none56:
+none96:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows66
+	JGE     rows106
 
-row65:
+row105:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -637,13 +1048,13 @@ row65:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row65
+	JLT        row105
 
-rows66:
+rows106:
 	CMPQ R10, SI
-	JGE  rows68
+	JGE  rows108
 
-row67:
+row107:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -656,69 +1067,69 @@ row67:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row67
+	JLT    row107
 
-rows68:
-summed54:
-summed69:
+rows108:
+summed94:
+summed109:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special72
+	JNE  special112
 
-final70:
+final110:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around73
+	JNE       around113
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored74
+	JMP       stored114
 
-around73:
+around113:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored74:
+stored114:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around75
+	JNE       around115
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored76
+	JMP       stored116
 
-around75:
+around115:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored76:
+stored116:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around77
+	JNE       around117
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored78
+	JMP       stored118
 
-around77:
+around117:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored78:
+stored118:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around79
+	JNE       around119
 	VMOVDQU64 Z6, 384(AX)
 	VMOVDQU64 Z7, 448(AX)
-	JMP       stored80
+	JMP       stored120
 
-around79:
+around119:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored80:
-stored71:
+stored120:
+stored111:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result50
-	JMP  over52
+	JLT  result90
+	JMP  over92
 
-special72:
+special112:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow81
+	JEQ     narrow121
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -727,13 +1138,13 @@ special72:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored71
+	JMP     stored111
 
-narrow81:
+narrow121:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip82
+	JEQ          skip122
 	SUBQ         BX, SI
-	JEQ          empty83
+	JEQ          empty123
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -747,10 +1158,208 @@ narrow81:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty83:
-skip82:
+empty123:
+skip122:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip124
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip125
+	VPMOVZXWD (AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z0, Z8, Z0
+	VPMOVZXWD 32(AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z1, Z8, Z1
+	VPMOVZXWD 64(AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z2, Z8, Z2
+	VPMOVZXWD 96(AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z3, Z8, Z3
+	VPMOVZXWD 128(AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z4, Z8, Z4
+	VPMOVZXWD 160(AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z5, Z8, Z5
+	VPMOVZXWD 192(AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z6, Z8, Z6
+	VPMOVZXWD 224(AX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z7, Z8, Z7
+
+skip125:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z8
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z9
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z10, Z8
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around126
+	VMOVDQU64 Z8, (AX)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ Z8, (AX)
+
+stored127:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z8
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z9
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z10, Z8
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around128
+	VMOVDQU64 Z8, 64(AX)
+	JMP       stored129
+
+around128:
+	VMOVNTDQ Z8, 64(AX)
+
+stored129:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z10, Z8
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around130
+	VMOVDQU64 Z8, 128(AX)
+	JMP       stored131
+
+around130:
+	VMOVNTDQ Z8, 128(AX)
+
+stored131:
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z8
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z9
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z10, Z8
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around132
+	VMOVDQU64 Z8, 192(AX)
+	JMP       stored133
+
+around132:
+	VMOVNTDQ Z8, 192(AX)
+
+stored133:
+	JMP stored111
+
+skip124:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip134
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip135
+	VCVTPH2PS (AX), Z8
+	VADDPS    Z0, Z8, Z0
+	VCVTPH2PS 32(AX), Z8
+	VADDPS    Z1, Z8, Z1
+	VCVTPH2PS 64(AX), Z8
+	VADDPS    Z2, Z8, Z2
+	VCVTPH2PS 96(AX), Z8
+	VADDPS    Z3, Z8, Z3
+	VCVTPH2PS 128(AX), Z8
+	VADDPS    Z4, Z8, Z4
+	VCVTPH2PS 160(AX), Z8
+	VADDPS    Z5, Z8, Z5
+	VCVTPH2PS 192(AX), Z8
+	VADDPS    Z6, Z8, Z6
+	VCVTPH2PS 224(AX), Z8
+	VADDPS    Z7, Z8, Z7
+
+skip135:
+	VCVTPS2PH $0x00, Z0, Y8
+	VCVTPS2PH $0x00, Z1, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around136
+	VMOVDQU64 Y8, (AX)
+	VMOVDQU64 Y9, 32(AX)
+	JMP       stored137
+
+around136:
+	VMOVNTDQ Y8, (AX)
+	VMOVNTDQ Y9, 32(AX)
+
+stored137:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around138
+	VMOVDQU64 Y8, 64(AX)
+	VMOVDQU64 Y9, 96(AX)
+	JMP       stored139
+
+around138:
+	VMOVNTDQ Y8, 64(AX)
+	VMOVNTDQ Y9, 96(AX)
+
+stored139:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around140
+	VMOVDQU64 Y8, 128(AX)
+	VMOVDQU64 Y9, 160(AX)
+	JMP       stored141
+
+around140:
+	VMOVNTDQ Y8, 128(AX)
+	VMOVNTDQ Y9, 160(AX)
+
+stored141:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around142
+	VMOVDQU64 Y8, 192(AX)
+	VMOVDQU64 Y9, 224(AX)
+	JMP       stored143
+
+around142:
+	VMOVNTDQ Y8, 192(AX)
+	VMOVNTDQ Y9, 224(AX)
+
+stored143:
+	JMP stored111
+
+skip134:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip84
+	JEQ     skip144
 	VMOVUPS (AX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(AX), Z8
@@ -768,14 +1377,34 @@ skip82:
 	VMOVUPS 448(AX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip84:
-	JMP final70
+skip144:
+	JMP final110
 
-empty55:
+empty95:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed69
+	JNE       summed109
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip145
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around85
+	JNE       around146
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored147
+
+around146:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored147:
+	JMP stored111
+
+skip145:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around148
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
@@ -784,9 +1413,9 @@ empty55:
 	VMOVDQU64 Z0, 320(AX)
 	VMOVDQU64 Z0, 384(AX)
 	VMOVDQU64 Z0, 448(AX)
-	JMP       stored86
+	JMP       stored149
 
-around85:
+around148:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -796,37 +1425,42 @@ around85:
 	VMOVNTDQ Z0, 384(AX)
 	VMOVNTDQ Z0, 448(AX)
 
-stored86:
-	JMP stored71
+stored149:
+	JMP stored111
 
-tooMany51:
+tooMany91:
 	MOVQ DI, results+24(FP)
 
-over52:
-	ADDQ $0x00000200, R8
-	ADDQ $0x00000200, to+56(FP)
+over92:
+	ADDQ  $0x00000200, R8
+	ADDQ  $0x00000200, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip150
+	SUBQ  $0x00000100, to+56(FP)
+
+skip150:
 	SUBQ $0x00000080, R9
 
-narrower49:
+narrower89:
 	CMPQ R9, $0x00000060
-	JLT  narrower88
+	JLT  narrower152
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over91
+	JGE  over155
 
-result89:
+result153:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few92
+	JLE   few156
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany90
+	JEQ   tooMany154
 
-few92:
+few156:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -837,9 +1471,9 @@ few92:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty94
+	JGE     empty158
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none95
+	JEQ     none159
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -849,9 +1483,9 @@ few92:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows97
+	JGE     rows161
 
-row96:
+row160:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -878,13 +1512,13 @@ row96:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row96
+	JLT          row160
 
-rows97:
+rows161:
 	CMPQ R11, SI
-	JGE  rows101
+	JGE  rows165
 
-row100:
+row164:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z6
@@ -903,20 +1537,20 @@ row100:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row100
+	JLT          row164
 
-rows101:
-	JMP summed93
+rows165:
+	JMP summed157
 
-none95:
+none159:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows105
+	JGE     rows169
 
-row104:
+row168:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -935,13 +1569,13 @@ row104:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row104
+	JLT        row168
 
-rows105:
+rows169:
 	CMPQ R10, SI
-	JGE  rows107
+	JGE  rows171
 
-row106:
+row170:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -952,71 +1586,71 @@ row106:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row106
+	JLT    row170
 
-rows107:
-summed93:
-summed108:
+rows171:
+summed157:
+summed172:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special111
+	JNE  special175
 
-final109:
+final173:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around176
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored113
+	JMP       stored177
 
-around112:
+around176:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored113:
+stored177:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around114
+	JNE       around178
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored115
+	JMP       stored179
 
-around114:
+around178:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored115:
+stored179:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around180
 	VMOVDQU64 Z4, 256(AX)
 	VMOVDQU64 Z5, 320(AX)
-	JMP       stored117
+	JMP       stored181
 
-around116:
+around180:
 	VMOVNTDQ Z4, 256(AX)
 	VMOVNTDQ Z5, 320(AX)
 
-stored117:
-stored110:
+stored181:
+stored174:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result89
-	JMP  over91
+	JLT  result153
+	JMP  over155
 
-special111:
+special175:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow118
+	JEQ     narrow182
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 	VMOVUPS Z4, 256(AX)
 	VMOVUPS Z5, 320(AX)
-	JMP     stored110
+	JMP     stored174
 
-narrow118:
+narrow182:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip119
+	JEQ          skip183
 	SUBQ         BX, SI
-	JEQ          empty120
+	JEQ          empty184
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -1028,10 +1662,163 @@ narrow118:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty120:
-skip119:
+empty184:
+skip183:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip185
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip186
+	VPMOVZXWD (AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z0, Z6, Z0
+	VPMOVZXWD 32(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z1, Z6, Z1
+	VPMOVZXWD 64(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z2, Z6, Z2
+	VPMOVZXWD 96(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z3, Z6, Z3
+	VPMOVZXWD 128(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z4, Z6, Z4
+	VPMOVZXWD 160(AX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VADDPS    Z5, Z6, Z5
+
+skip186:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z6
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z7
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z7
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around187
+	VMOVDQU64 Z6, (AX)
+	JMP       stored188
+
+around187:
+	VMOVNTDQ Z6, (AX)
+
+stored188:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around189
+	VMOVDQU64 Z6, 64(AX)
+	JMP       stored190
+
+around189:
+	VMOVNTDQ Z6, 64(AX)
+
+stored190:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z6
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z7
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z6, Z6
+	VPERMT2W  Z7, Z8, Z6
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around191
+	VMOVDQU64 Z6, 128(AX)
+	JMP       stored192
+
+around191:
+	VMOVNTDQ Z6, 128(AX)
+
+stored192:
+	JMP stored174
+
+skip185:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip193
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip194
+	VCVTPH2PS (AX), Z6
+	VADDPS    Z0, Z6, Z0
+	VCVTPH2PS 32(AX), Z6
+	VADDPS    Z1, Z6, Z1
+	VCVTPH2PS 64(AX), Z6
+	VADDPS    Z2, Z6, Z2
+	VCVTPH2PS 96(AX), Z6
+	VADDPS    Z3, Z6, Z3
+	VCVTPH2PS 128(AX), Z6
+	VADDPS    Z4, Z6, Z4
+	VCVTPH2PS 160(AX), Z6
+	VADDPS    Z5, Z6, Z5
+
+skip194:
+	VCVTPS2PH $0x00, Z0, Y6
+	VCVTPS2PH $0x00, Z1, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around195
+	VMOVDQU64 Y6, (AX)
+	VMOVDQU64 Y7, 32(AX)
+	JMP       stored196
+
+around195:
+	VMOVNTDQ Y6, (AX)
+	VMOVNTDQ Y7, 32(AX)
+
+stored196:
+	VCVTPS2PH $0x00, Z2, Y6
+	VCVTPS2PH $0x00, Z3, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around197
+	VMOVDQU64 Y6, 64(AX)
+	VMOVDQU64 Y7, 96(AX)
+	JMP       stored198
+
+around197:
+	VMOVNTDQ Y6, 64(AX)
+	VMOVNTDQ Y7, 96(AX)
+
+stored198:
+	VCVTPS2PH $0x00, Z4, Y6
+	VCVTPS2PH $0x00, Z5, Y7
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around199
+	VMOVDQU64 Y6, 128(AX)
+	VMOVDQU64 Y7, 160(AX)
+	JMP       stored200
+
+around199:
+	VMOVNTDQ Y6, 128(AX)
+	VMOVNTDQ Y7, 160(AX)
+
+stored200:
+	JMP stored174
+
+skip193:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip121
+	JEQ     skip201
 	VMOVUPS (AX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(AX), Z6
@@ -1045,23 +1832,41 @@ skip119:
 	VMOVUPS 320(AX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip121:
-	JMP final109
+skip201:
+	JMP final173
 
-empty94:
+empty158:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed108
+	JNE       summed172
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip202
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around122
+	JNE       around203
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	JMP       stored204
+
+around203:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+
+stored204:
+	JMP stored174
+
+skip202:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around205
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
 	VMOVDQU64 Z0, 256(AX)
 	VMOVDQU64 Z0, 320(AX)
-	JMP       stored123
+	JMP       stored206
 
-around122:
+around205:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
@@ -1069,37 +1874,42 @@ around122:
 	VMOVNTDQ Z0, 256(AX)
 	VMOVNTDQ Z0, 320(AX)
 
-stored123:
-	JMP stored110
+stored206:
+	JMP stored174
 
-tooMany90:
+tooMany154:
 	MOVQ DI, results+24(FP)
 
-over91:
-	ADDQ $0x00000180, R8
-	ADDQ $0x00000180, to+56(FP)
+over155:
+	ADDQ  $0x00000180, R8
+	ADDQ  $0x00000180, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip207
+	SUBQ  $0x000000c0, to+56(FP)
+
+skip207:
 	SUBQ $0x00000060, R9
 
-narrower88:
+narrower152:
 	CMPQ R9, $0x00000040
-	JLT  narrower125
+	JLT  narrower209
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over128
+	JGE  over212
 
-result126:
+result210:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few129
+	JLE   few213
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany127
+	JEQ   tooMany211
 
-few129:
+few213:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -1108,9 +1918,9 @@ few129:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty131
+	JGE     empty215
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none132
+	JEQ     none216
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1120,9 +1930,9 @@ few129:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows134
+	JGE     rows218
 
-row133:
+row217:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1143,13 +1953,13 @@ row133:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row133
+	JLT          row217
 
-rows134:
+rows218:
 	CMPQ R11, SI
-	JGE  rows138
+	JGE  rows222
 
-row137:
+row221:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -1164,20 +1974,20 @@ row137:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row137
+	JLT          row221
 
-rows138:
-	JMP summed130
+rows222:
+	JMP summed214
 
-none132:
+none216:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows142
+	JGE     rows226
 
-row141:
+row225:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1192,13 +2002,13 @@ row141:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row141
+	JLT        row225
 
-rows142:
+rows226:
 	CMPQ R10, SI
-	JGE  rows144
+	JGE  rows228
 
-row143:
+row227:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1207,58 +2017,58 @@ row143:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row143
+	JLT    row227
 
-rows144:
-summed130:
-summed145:
+rows228:
+summed214:
+summed229:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special148
+	JNE  special232
 
-final146:
+final230:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
+	JNE       around233
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored150
+	JMP       stored234
 
-around149:
+around233:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored150:
+stored234:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around151
+	JNE       around235
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored152
+	JMP       stored236
 
-around151:
+around235:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored152:
-stored147:
+stored236:
+stored231:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result126
-	JMP  over128
+	JLT  result210
+	JMP  over212
 
-special148:
+special232:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow153
+	JEQ     narrow237
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored147
+	JMP     stored231
 
-narrow153:
+narrow237:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip154
+	JEQ          skip238
 	SUBQ         BX, SI
-	JEQ          empty155
+	JEQ          empty239
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -1268,10 +2078,118 @@ narrow153:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty155:
-skip154:
+empty239:
+skip238:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip240
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip241
+	VPMOVZXWD (AX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z0, Z4, Z0
+	VPMOVZXWD 32(AX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z1, Z4, Z1
+	VPMOVZXWD 64(AX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z2, Z4, Z2
+	VPMOVZXWD 96(AX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z3, Z4, Z3
+
+skip241:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z4
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z5
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
+	VMOVDQU64 odd16<>+0(SB), Z6
+	VMOVDQA64 Z4, Z4
+	VPERMT2W  Z5, Z6, Z4
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around242
+	VMOVDQU64 Z4, (AX)
+	JMP       stored243
+
+around242:
+	VMOVNTDQ Z4, (AX)
+
+stored243:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z4
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z5
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
+	VMOVDQU64 odd16<>+0(SB), Z6
+	VMOVDQA64 Z4, Z4
+	VPERMT2W  Z5, Z6, Z4
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around244
+	VMOVDQU64 Z4, 64(AX)
+	JMP       stored245
+
+around244:
+	VMOVNTDQ Z4, 64(AX)
+
+stored245:
+	JMP stored231
+
+skip240:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip246
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip247
+	VCVTPH2PS (AX), Z4
+	VADDPS    Z0, Z4, Z0
+	VCVTPH2PS 32(AX), Z4
+	VADDPS    Z1, Z4, Z1
+	VCVTPH2PS 64(AX), Z4
+	VADDPS    Z2, Z4, Z2
+	VCVTPH2PS 96(AX), Z4
+	VADDPS    Z3, Z4, Z3
+
+skip247:
+	VCVTPS2PH $0x00, Z0, Y4
+	VCVTPS2PH $0x00, Z1, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around248
+	VMOVDQU64 Y4, (AX)
+	VMOVDQU64 Y5, 32(AX)
+	JMP       stored249
+
+around248:
+	VMOVNTDQ Y4, (AX)
+	VMOVNTDQ Y5, 32(AX)
+
+stored249:
+	VCVTPS2PH $0x00, Z2, Y4
+	VCVTPS2PH $0x00, Z3, Y5
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around250
+	VMOVDQU64 Y4, 64(AX)
+	VMOVDQU64 Y5, 96(AX)
+	JMP       stored251
+
+around250:
+	VMOVNTDQ Y4, 64(AX)
+	VMOVNTDQ Y5, 96(AX)
+
+stored251:
+	JMP stored231
+
+skip246:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip156
+	JEQ     skip252
 	VMOVUPS (AX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(AX), Z4
@@ -1281,66 +2199,87 @@ skip154:
 	VMOVUPS 192(AX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip156:
-	JMP final146
+skip252:
+	JMP final230
 
-empty131:
+empty215:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed145
+	JNE       summed229
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip253
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around157
+	JNE       around254
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	JMP       stored255
+
+around254:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+
+stored255:
+	JMP stored231
+
+skip253:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around256
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
 	VMOVDQU64 Z0, 128(AX)
 	VMOVDQU64 Z0, 192(AX)
-	JMP       stored158
+	JMP       stored257
 
-around157:
+around256:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 	VMOVNTDQ Z0, 128(AX)
 	VMOVNTDQ Z0, 192(AX)
 
-stored158:
-	JMP stored147
+stored257:
+	JMP stored231
 
-tooMany127:
+tooMany211:
 	MOVQ DI, results+24(FP)
 
-over128:
-	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
+over212:
+	ADDQ  $0x00000100, R8
+	ADDQ  $0x00000100, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip258
+	SUBQ  $0x00000080, to+56(FP)
+
+skip258:
 	SUBQ $0x00000040, R9
 
-narrower125:
+narrower209:
 	CMPQ R9, $0x00000020
-	JLT  narrower160
+	JLT  narrower260
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over163
+	JGE  over263
 
-result161:
+result261:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few164
+	JLE   few264
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany162
+	JEQ   tooMany262
 
-few164:
+few264:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty166
+	JGE     empty266
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none167
+	JEQ     none267
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1350,9 +2289,9 @@ few164:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows169
+	JGE     rows269
 
-row168:
+row268:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1367,13 +2306,13 @@ row168:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row168
+	JLT          row268
 
-rows169:
+rows269:
 	CMPQ R11, SI
-	JGE  rows173
+	JGE  rows273
 
-row172:
+row272:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -1384,20 +2323,20 @@ row172:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row172
+	JLT          row272
 
-rows173:
-	JMP summed165
+rows273:
+	JMP summed265
 
-none167:
+none267:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows177
+	JGE     rows277
 
-row176:
+row276:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1408,58 +2347,58 @@ row176:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row176
+	JLT        row276
 
-rows177:
+rows277:
 	CMPQ R10, SI
-	JGE  rows179
+	JGE  rows279
 
-row178:
+row278:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row178
+	JLT    row278
 
-rows179:
-summed165:
-summed180:
+rows279:
+summed265:
+summed280:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special183
+	JNE  special283
 
-final181:
+final281:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around184
+	JNE       around284
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored185
+	JMP       stored285
 
-around184:
+around284:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored185:
-stored182:
+stored285:
+stored282:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result161
-	JMP  over163
+	JLT  result261
+	JMP  over263
 
-special183:
+special283:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
+	JEQ     narrow286
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored182
+	JMP     stored282
 
-narrow186:
+narrow286:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip187
+	JEQ          skip287
 	SUBQ         BX, SI
-	JEQ          empty188
+	JEQ          empty288
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
@@ -1467,70 +2406,152 @@ narrow186:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty188:
-skip187:
+empty288:
+skip287:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip289
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip290
+	VPMOVZXWD (AX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z0, Z2, Z0
+	VPMOVZXWD 32(AX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z1, Z2, Z1
+
+skip290:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z2
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z3
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
+	VMOVDQU64 odd16<>+0(SB), Z4
+	VMOVDQA64 Z2, Z2
+	VPERMT2W  Z3, Z4, Z2
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around291
+	VMOVDQU64 Z2, (AX)
+	JMP       stored292
+
+around291:
+	VMOVNTDQ Z2, (AX)
+
+stored292:
+	JMP stored282
+
+skip289:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip293
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip294
+	VCVTPH2PS (AX), Z2
+	VADDPS    Z0, Z2, Z0
+	VCVTPH2PS 32(AX), Z2
+	VADDPS    Z1, Z2, Z1
+
+skip294:
+	VCVTPS2PH $0x00, Z0, Y2
+	VCVTPS2PH $0x00, Z1, Y3
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around295
+	VMOVDQU64 Y2, (AX)
+	VMOVDQU64 Y3, 32(AX)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ Y2, (AX)
+	VMOVNTDQ Y3, 32(AX)
+
+stored296:
+	JMP stored282
+
+skip293:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip189
+	JEQ     skip297
 	VMOVUPS (AX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(AX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip189:
-	JMP final181
+skip297:
+	JMP final281
 
-empty166:
+empty266:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed180
+	JNE       summed280
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip298
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around190
+	JNE       around299
+	VMOVDQU64 Z0, (AX)
+	JMP       stored300
+
+around299:
+	VMOVNTDQ Z0, (AX)
+
+stored300:
+	JMP stored282
+
+skip298:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around301
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z0, 64(AX)
-	JMP       stored191
+	JMP       stored302
 
-around190:
+around301:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z0, 64(AX)
 
-stored191:
-	JMP stored182
+stored302:
+	JMP stored282
 
-tooMany162:
+tooMany262:
 	MOVQ DI, results+24(FP)
 
-over163:
-	ADDQ $0x00000080, R8
-	ADDQ $0x00000080, to+56(FP)
+over263:
+	ADDQ  $0x00000080, R8
+	ADDQ  $0x00000080, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip303
+	SUBQ  $0x00000040, to+56(FP)
+
+skip303:
 	SUBQ $0x00000020, R9
 
-narrower160:
+narrower260:
 	CMPQ R9, $0x00000010
-	JLT  narrower193
+	JLT  narrower305
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over196
+	JGE  over308
 
-result194:
+result306:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few197
+	JLE   few309
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany195
+	JEQ   tooMany307
 
-few197:
+few309:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty199
+	JGE     empty311
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none200
+	JEQ     none312
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1540,9 +2561,9 @@ few197:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows202
+	JGE     rows314
 
-row201:
+row313:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1554,13 +2575,13 @@ row201:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row201
+	JLT          row313
 
-rows202:
+rows314:
 	CMPQ R11, SI
-	JGE  rows206
+	JGE  rows318
 
-row205:
+row317:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -1569,20 +2590,20 @@ row205:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row205
+	JLT          row317
 
-rows206:
-	JMP summed198
+rows318:
+	JMP summed310
 
-none200:
+none312:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows210
+	JGE     rows322
 
-row209:
+row321:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1591,123 +2612,191 @@ row209:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row209
+	JLT        row321
 
-rows210:
+rows322:
 	CMPQ R10, SI
-	JGE  rows212
+	JGE  rows324
 
-row211:
+row323:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row211
+	JLT    row323
 
-rows212:
-summed198:
-summed213:
+rows324:
+summed310:
+summed325:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special216
+	JNE  special328
 
-final214:
+final326:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around217
+	JNE       around329
 	VMOVDQU64 Z0, (AX)
-	JMP       stored218
+	JMP       stored330
 
-around217:
+around329:
 	VMOVNTDQ Z0, (AX)
 
-stored218:
-stored215:
+stored330:
+stored327:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result194
-	JMP  over196
+	JLT  result306
+	JMP  over308
 
-special216:
+special328:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow219
+	JEQ     narrow331
 	VMOVUPS Z0, (AX)
-	JMP     stored215
+	JMP     stored327
 
-narrow219:
+narrow331:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip220
+	JEQ          skip332
 	SUBQ         BX, SI
-	JEQ          empty221
+	JEQ          empty333
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty221:
-skip220:
+empty333:
+skip332:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip334
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip335
+	VPMOVZXWD (AX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip335:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z1
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD    $0x10, Z1, Z1
+	VPMOVDW   Z1, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around336
+	VMOVDQU64 Y1, (AX)
+	JMP       stored337
+
+around336:
+	VMOVNTDQ Y1, (AX)
+
+stored337:
+	JMP stored327
+
+skip334:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip338
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip339
+	VCVTPH2PS (AX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip339:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around340
+	VMOVDQU64 Y1, (AX)
+	JMP       stored341
+
+around340:
+	VMOVNTDQ Y1, (AX)
+
+stored341:
+	JMP stored327
+
+skip338:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip222
+	JEQ     skip342
 	VMOVUPS (AX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip222:
-	JMP final214
+skip342:
+	JMP final326
 
-empty199:
+empty311:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed213
+	JNE       summed325
+	TESTQ     $0x000000c0, mode+80(FP)
+	JEQ       skip343
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around223
-	VMOVDQU64 Z0, (AX)
-	JMP       stored224
+	JNE       around344
+	VMOVDQU64 Y0, (AX)
+	JMP       stored345
 
-around223:
+around344:
+	VMOVNTDQ Y0, (AX)
+
+stored345:
+	JMP stored327
+
+skip343:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around346
+	VMOVDQU64 Z0, (AX)
+	JMP       stored347
+
+around346:
 	VMOVNTDQ Z0, (AX)
 
-stored224:
-	JMP stored215
+stored347:
+	JMP stored327
 
-tooMany195:
+tooMany307:
 	MOVQ DI, results+24(FP)
 
-over196:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, to+56(FP)
+over308:
+	ADDQ  $0x00000040, R8
+	ADDQ  $0x00000040, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip348
+	SUBQ  $0x00000020, to+56(FP)
+
+skip348:
 	SUBQ $0x00000010, R9
 
-narrower193:
+narrower305:
 	TESTQ R9, R9
-	JLE   done225
+	JLE   done349
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over228
+	JGE   over352
 
-result226:
+result350:
 	MOVQ  start+16(FP), R9
 	MOVQ  (R9)(DI*8), BX
 	MOVQ  8(R9)(DI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
 	CMPQ  R9, $0x00000100
-	JLE   few229
+	JLE   few353
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany227
+	JEQ   tooMany351
 
-few229:
+few353:
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty231
+	JGE     empty355
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none232
+	JEQ     none356
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -1717,9 +2806,9 @@ few229:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows234
+	JGE     rows358
 
-row233:
+row357:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -1732,13 +2821,13 @@ row233:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row233
+	JLT          row357
 
-rows234:
+rows358:
 	CMPQ R10, SI
-	JGE  rows238
+	JGE  rows362
 
-row237:
+row361:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -1748,20 +2837,20 @@ row237:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row237
+	JLT          row361
 
-rows238:
-	JMP summed230
+rows362:
+	JMP summed354
 
-none232:
+none356:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows242
+	JGE     rows366
 
-row241:
+row365:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -1771,80 +2860,218 @@ row241:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row241
+	JLT        row365
 
-rows242:
+rows366:
 	CMPQ R9, SI
-	JGE  rows244
+	JGE  rows368
 
-row243:
+row367:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row243
+	JLT       row367
 
-rows244:
-summed230:
-summed245:
+rows368:
+summed354:
+summed369:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special248
+	JNE  special372
 
-final246:
+final370:
 	VMOVUPS Z0, K1, (AX)
 
-stored247:
+stored371:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result226
-	JMP  over228
+	JLT  result350
+	JMP  over352
 
-special248:
+special372:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow249
+	JEQ     narrow373
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored247
+	JMP     stored371
 
-narrow249:
+narrow373:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip250
+	JEQ          skip374
 	SUBQ         BX, SI
-	JEQ          empty251
+	JEQ          empty375
 	SHRQ         $0x03, SI
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   SI, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty251:
-skip250:
+empty375:
+skip374:
+	TESTQ       $0x00000040, mode+80(FP)
+	JEQ         skip376
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip377
+	VPMOVZXWD.Z (AX), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip377:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K2
+	VPADDD    all32_7fff<>+0(SB), Z0, Z1
+	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD    $0x10, Z1, Z1
+	VPMOVDW   Z1, Y1
+	VMOVDQU16 Y1, K1, (AX)
+	JMP       stored371
+
+skip376:
+	TESTQ       $0x00000080, mode+80(FP)
+	JEQ         skip378
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip379
+	VCVTPH2PS.Z (AX), K1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip379:
+	VCVTPS2PH $0x00, Z0, Y1
+	VMOVDQU16 Y1, K1, (AX)
+	JMP       stored371
+
+skip378:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip252
+	JEQ       skip380
 	VMOVUPS.Z (AX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip252:
-	JMP final246
+skip380:
+	JMP final370
 
-empty231:
-	JMP summed245
-	JMP stored247
+empty355:
+	JMP summed369
 
-tooMany227:
+tooMany351:
 	MOVQ DI, results+24(FP)
 
-over228:
-done225:
+over352:
+done349:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
 	RET
 
+DATA all32_10000<>+0(SB)/4, $0x00010000
+DATA all32_10000<>+4(SB)/4, $0x00010000
+DATA all32_10000<>+8(SB)/4, $0x00010000
+DATA all32_10000<>+12(SB)/4, $0x00010000
+DATA all32_10000<>+16(SB)/4, $0x00010000
+DATA all32_10000<>+20(SB)/4, $0x00010000
+DATA all32_10000<>+24(SB)/4, $0x00010000
+DATA all32_10000<>+28(SB)/4, $0x00010000
+DATA all32_10000<>+32(SB)/4, $0x00010000
+DATA all32_10000<>+36(SB)/4, $0x00010000
+DATA all32_10000<>+40(SB)/4, $0x00010000
+DATA all32_10000<>+44(SB)/4, $0x00010000
+DATA all32_10000<>+48(SB)/4, $0x00010000
+DATA all32_10000<>+52(SB)/4, $0x00010000
+DATA all32_10000<>+56(SB)/4, $0x00010000
+DATA all32_10000<>+60(SB)/4, $0x00010000
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fff<>+0(SB)/4, $0x00007fff
+DATA all32_7fff<>+4(SB)/4, $0x00007fff
+DATA all32_7fff<>+8(SB)/4, $0x00007fff
+DATA all32_7fff<>+12(SB)/4, $0x00007fff
+DATA all32_7fff<>+16(SB)/4, $0x00007fff
+DATA all32_7fff<>+20(SB)/4, $0x00007fff
+DATA all32_7fff<>+24(SB)/4, $0x00007fff
+DATA all32_7fff<>+28(SB)/4, $0x00007fff
+DATA all32_7fff<>+32(SB)/4, $0x00007fff
+DATA all32_7fff<>+36(SB)/4, $0x00007fff
+DATA all32_7fff<>+40(SB)/4, $0x00007fff
+DATA all32_7fff<>+44(SB)/4, $0x00007fff
+DATA all32_7fff<>+48(SB)/4, $0x00007fff
+DATA all32_7fff<>+52(SB)/4, $0x00007fff
+DATA all32_7fff<>+56(SB)/4, $0x00007fff
+DATA all32_7fff<>+60(SB)/4, $0x00007fff
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+
+DATA all32_8000<>+0(SB)/4, $0x00008000
+DATA all32_8000<>+4(SB)/4, $0x00008000
+DATA all32_8000<>+8(SB)/4, $0x00008000
+DATA all32_8000<>+12(SB)/4, $0x00008000
+DATA all32_8000<>+16(SB)/4, $0x00008000
+DATA all32_8000<>+20(SB)/4, $0x00008000
+DATA all32_8000<>+24(SB)/4, $0x00008000
+DATA all32_8000<>+28(SB)/4, $0x00008000
+DATA all32_8000<>+32(SB)/4, $0x00008000
+DATA all32_8000<>+36(SB)/4, $0x00008000
+DATA all32_8000<>+40(SB)/4, $0x00008000
+DATA all32_8000<>+44(SB)/4, $0x00008000
+DATA all32_8000<>+48(SB)/4, $0x00008000
+DATA all32_8000<>+52(SB)/4, $0x00008000
+DATA all32_8000<>+56(SB)/4, $0x00008000
+DATA all32_8000<>+60(SB)/4, $0x00008000
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+
+DATA odd16<>+0(SB)/2, $0x0001
+DATA odd16<>+2(SB)/2, $0x0003
+DATA odd16<>+4(SB)/2, $0x0005
+DATA odd16<>+6(SB)/2, $0x0007
+DATA odd16<>+8(SB)/2, $0x0009
+DATA odd16<>+10(SB)/2, $0x000b
+DATA odd16<>+12(SB)/2, $0x000d
+DATA odd16<>+14(SB)/2, $0x000f
+DATA odd16<>+16(SB)/2, $0x0011
+DATA odd16<>+18(SB)/2, $0x0013
+DATA odd16<>+20(SB)/2, $0x0015
+DATA odd16<>+22(SB)/2, $0x0017
+DATA odd16<>+24(SB)/2, $0x0019
+DATA odd16<>+26(SB)/2, $0x001b
+DATA odd16<>+28(SB)/2, $0x001d
+DATA odd16<>+30(SB)/2, $0x001f
+DATA odd16<>+32(SB)/2, $0x0021
+DATA odd16<>+34(SB)/2, $0x0023
+DATA odd16<>+36(SB)/2, $0x0025
+DATA odd16<>+38(SB)/2, $0x0027
+DATA odd16<>+40(SB)/2, $0x0029
+DATA odd16<>+42(SB)/2, $0x002b
+DATA odd16<>+44(SB)/2, $0x002d
+DATA odd16<>+46(SB)/2, $0x002f
+DATA odd16<>+48(SB)/2, $0x0031
+DATA odd16<>+50(SB)/2, $0x0033
+DATA odd16<>+52(SB)/2, $0x0035
+DATA odd16<>+54(SB)/2, $0x0037
+DATA odd16<>+56(SB)/2, $0x0039
+DATA odd16<>+58(SB)/2, $0x003b
+DATA odd16<>+60(SB)/2, $0x003d
+DATA odd16<>+62(SB)/2, $0x003f
+GLOBL odd16<>(SB), RODATA|NOPTR, $64
+
 // func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
@@ -1852,33 +3079,33 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none253
+	JEQ   none381
 	SUBQ  positions+32(FP), AX
 
-none253:
+none381:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile254:
+tile382:
 	CMPQ R10, $0x00000080
-	JLT  narrower255
+	JLT  narrower383
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over258
+	JGE  over386
 
-result256:
+result384:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few259
+	JLE   few387
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany257
+	JEQ   tooMany385
 
-few259:
+few387:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -1891,7 +3118,7 @@ few259:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty260
+	JGE     empty388
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -1901,9 +3128,9 @@ few259:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows390
 
-row261:
+row389:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -1946,13 +3173,13 @@ row261:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row389
 
-rows262:
+rows390:
 	CMPQ R13, DI
-	JGE  rows264
+	JGE  rows392
 
-row263:
+row391:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -1985,68 +3212,68 @@ row263:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row263
+	JLT          row391
 
-rows264:
-summed265:
+rows392:
+summed393:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special268
+	JNE  special396
 
-final266:
+final394:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around397
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored270
+	JMP       stored398
 
-around269:
+around397:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored270:
+stored398:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around399
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored272
+	JMP       stored400
 
-around271:
+around399:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored272:
+stored400:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
+	JNE       around401
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored274
+	JMP       stored402
 
-around273:
+around401:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored274:
+stored402:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around275
+	JNE       around403
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored276
+	JMP       stored404
 
-around275:
+around403:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored276:
-stored267:
+stored404:
+stored395:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result256
-	JMP  over258
+	JLT  result384
+	JMP  over386
 
-special268:
+special396:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow277
+	JEQ     narrow405
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2055,13 +3282,13 @@ special268:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored267
+	JMP     stored395
 
-narrow277:
+narrow405:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip278
+	JEQ          skip406
 	SUBQ         SI, DI
-	JEQ          empty279
+	JEQ          empty407
 	SHRQ         $0x03, DI
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   DI, X10, X10
@@ -2075,10 +3302,208 @@ narrow277:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty279:
-skip278:
+empty407:
+skip406:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip408
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip409
+	VPMOVZXWD (BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z0, Z8, Z0
+	VPMOVZXWD 32(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z1, Z8, Z1
+	VPMOVZXWD 64(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z2, Z8, Z2
+	VPMOVZXWD 96(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z3, Z8, Z3
+	VPMOVZXWD 128(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z4, Z8, Z4
+	VPMOVZXWD 160(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z5, Z8, Z5
+	VPMOVZXWD 192(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z6, Z8, Z6
+	VPMOVZXWD 224(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VADDPS    Z7, Z8, Z7
+
+skip409:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z8
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z9
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z15
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around410
+	VMOVDQU64 Z8, (BX)
+	JMP       stored411
+
+around410:
+	VMOVNTDQ Z8, (BX)
+
+stored411:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z8
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z9
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z15
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around412
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored413
+
+around412:
+	VMOVNTDQ Z8, 64(BX)
+
+stored413:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z15
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around414
+	VMOVDQU64 Z8, 128(BX)
+	JMP       stored415
+
+around414:
+	VMOVNTDQ Z8, 128(BX)
+
+stored415:
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z8
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z9
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU64 odd16<>+0(SB), Z15
+	VMOVDQA64 Z8, Z8
+	VPERMT2W  Z9, Z15, Z8
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around416
+	VMOVDQU64 Z8, 192(BX)
+	JMP       stored417
+
+around416:
+	VMOVNTDQ Z8, 192(BX)
+
+stored417:
+	JMP stored395
+
+skip408:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip418
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip419
+	VCVTPH2PS (BX), Z8
+	VADDPS    Z0, Z8, Z0
+	VCVTPH2PS 32(BX), Z8
+	VADDPS    Z1, Z8, Z1
+	VCVTPH2PS 64(BX), Z8
+	VADDPS    Z2, Z8, Z2
+	VCVTPH2PS 96(BX), Z8
+	VADDPS    Z3, Z8, Z3
+	VCVTPH2PS 128(BX), Z8
+	VADDPS    Z4, Z8, Z4
+	VCVTPH2PS 160(BX), Z8
+	VADDPS    Z5, Z8, Z5
+	VCVTPH2PS 192(BX), Z8
+	VADDPS    Z6, Z8, Z6
+	VCVTPH2PS 224(BX), Z8
+	VADDPS    Z7, Z8, Z7
+
+skip419:
+	VCVTPS2PH $0x00, Z0, Y8
+	VCVTPS2PH $0x00, Z1, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around420
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	JMP       stored421
+
+around420:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored421:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around422
+	VMOVDQU64 Y8, 64(BX)
+	VMOVDQU64 Y9, 96(BX)
+	JMP       stored423
+
+around422:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+
+stored423:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around424
+	VMOVDQU64 Y8, 128(BX)
+	VMOVDQU64 Y9, 160(BX)
+	JMP       stored425
+
+around424:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y9, 160(BX)
+
+stored425:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around426
+	VMOVDQU64 Y8, 192(BX)
+	VMOVDQU64 Y9, 224(BX)
+	JMP       stored427
+
+around426:
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y9, 224(BX)
+
+stored427:
+	JMP stored395
+
+skip418:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip280
+	JEQ     skip428
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -2096,14 +3521,34 @@ skip278:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip280:
-	JMP final266
+skip428:
+	JMP final394
 
-empty260:
+empty388:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed265
+	JNE       summed393
+	TESTQ     $0x000000c0, mode+96(FP)
+	JEQ       skip429
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
+	JNE       around430
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	JMP       stored431
+
+around430:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+
+stored431:
+	JMP stored395
+
+skip429:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around432
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -2112,9 +3557,9 @@ empty260:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored282
+	JMP       stored433
 
-around281:
+around432:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -2124,38 +3569,43 @@ around281:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored282:
-	JMP stored267
+stored433:
+	JMP stored395
 
-tooMany257:
+tooMany385:
 	MOVQ R8, results+24(FP)
 
-over258:
-	ADDQ $0x00000200, R9
-	ADDQ $0x00000200, to+72(FP)
-	SUBQ $0x00000080, R10
-	JMP  tile254
+over386:
+	ADDQ  $0x00000200, R9
+	ADDQ  $0x00000200, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip434
+	SUBQ  $0x00000100, to+72(FP)
 
-narrower255:
+skip434:
+	SUBQ $0x00000080, R10
+	JMP  tile382
+
+narrower383:
 	CMPQ R10, $0x00000040
-	JLT  narrower284
+	JLT  narrower436
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over287
+	JGE  over439
 
-result285:
+result437:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few288
+	JLE   few440
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany286
+	JEQ   tooMany438
 
-few288:
+few440:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2164,7 +3614,7 @@ few288:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty289
+	JGE     empty441
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2174,9 +3624,9 @@ few288:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows291
+	JGE     rows443
 
-row290:
+row442:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2203,13 +3653,13 @@ row290:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row290
+	JLT          row442
 
-rows291:
+rows443:
 	CMPQ R13, DI
-	JGE  rows293
+	JGE  rows445
 
-row292:
+row444:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2230,57 +3680,57 @@ row292:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row292
+	JLT          row444
 
-rows293:
-summed294:
+rows445:
+summed446:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special297
+	JNE  special449
 
-final295:
+final447:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around298
+	JNE       around450
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored299
+	JMP       stored451
 
-around298:
+around450:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored299:
+stored451:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around300
+	JNE       around452
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored301
+	JMP       stored453
 
-around300:
+around452:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored301:
-stored296:
+stored453:
+stored448:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result285
-	JMP  over287
+	JLT  result437
+	JMP  over439
 
-special297:
+special449:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow302
+	JEQ     narrow454
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored296
+	JMP     stored448
 
-narrow302:
+narrow454:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip303
+	JEQ          skip455
 	SUBQ         SI, DI
-	JEQ          empty304
+	JEQ          empty456
 	SHRQ         $0x03, DI
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   DI, X11, X11
@@ -2290,10 +3740,118 @@ narrow302:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty304:
-skip303:
+empty456:
+skip455:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip457
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip458
+	VPMOVZXWD (BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z0, Z4, Z0
+	VPMOVZXWD 32(BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z1, Z4, Z1
+	VPMOVZXWD 64(BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z2, Z4, Z2
+	VPMOVZXWD 96(BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VADDPS    Z3, Z4, Z3
+
+skip458:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z4
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z5
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
+	VMOVDQU64 odd16<>+0(SB), Z6
+	VMOVDQA64 Z4, Z4
+	VPERMT2W  Z5, Z6, Z4
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around459
+	VMOVDQU64 Z4, (BX)
+	JMP       stored460
+
+around459:
+	VMOVNTDQ Z4, (BX)
+
+stored460:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z4
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z5
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
+	VMOVDQU64 odd16<>+0(SB), Z6
+	VMOVDQA64 Z4, Z4
+	VPERMT2W  Z5, Z6, Z4
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around461
+	VMOVDQU64 Z4, 64(BX)
+	JMP       stored462
+
+around461:
+	VMOVNTDQ Z4, 64(BX)
+
+stored462:
+	JMP stored448
+
+skip457:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip463
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip464
+	VCVTPH2PS (BX), Z4
+	VADDPS    Z0, Z4, Z0
+	VCVTPH2PS 32(BX), Z4
+	VADDPS    Z1, Z4, Z1
+	VCVTPH2PS 64(BX), Z4
+	VADDPS    Z2, Z4, Z2
+	VCVTPH2PS 96(BX), Z4
+	VADDPS    Z3, Z4, Z3
+
+skip464:
+	VCVTPS2PH $0x00, Z0, Y4
+	VCVTPS2PH $0x00, Z1, Y5
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around465
+	VMOVDQU64 Y4, (BX)
+	VMOVDQU64 Y5, 32(BX)
+	JMP       stored466
+
+around465:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored466:
+	VCVTPS2PH $0x00, Z2, Y4
+	VCVTPS2PH $0x00, Z3, Y5
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around467
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored468
+
+around467:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored468:
+	JMP stored448
+
+skip463:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip305
+	JEQ     skip469
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -2303,64 +3861,85 @@ skip303:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip305:
-	JMP final295
+skip469:
+	JMP final447
 
-empty289:
+empty441:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed294
+	JNE       summed446
+	TESTQ     $0x000000c0, mode+96(FP)
+	JEQ       skip470
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around306
+	JNE       around471
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	JMP       stored472
+
+around471:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+
+stored472:
+	JMP stored448
+
+skip470:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around473
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored307
+	JMP       stored474
 
-around306:
+around473:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored307:
-	JMP stored296
+stored474:
+	JMP stored448
 
-tooMany286:
+tooMany438:
 	MOVQ R8, results+24(FP)
 
-over287:
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, to+72(FP)
+over439:
+	ADDQ  $0x00000100, R9
+	ADDQ  $0x00000100, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip475
+	SUBQ  $0x00000080, to+72(FP)
+
+skip475:
 	SUBQ $0x00000040, R10
 
-narrower284:
+narrower436:
 	CMPQ R10, $0x00000020
-	JLT  narrower309
+	JLT  narrower477
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over312
+	JGE  over480
 
-result310:
+result478:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few313
+	JLE   few481
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany311
+	JEQ   tooMany479
 
-few313:
+few481:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty314
+	JGE     empty482
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2370,9 +3949,9 @@ few313:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows316
+	JGE     rows484
 
-row315:
+row483:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2391,13 +3970,13 @@ row315:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row315
+	JLT          row483
 
-rows316:
+rows484:
 	CMPQ R13, DI
-	JGE  rows318
+	JGE  rows486
 
-row317:
+row485:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2412,44 +3991,44 @@ row317:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row317
+	JLT          row485
 
-rows318:
-summed319:
+rows486:
+summed487:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special322
+	JNE  special490
 
-final320:
+final488:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around323
+	JNE       around491
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored324
+	JMP       stored492
 
-around323:
+around491:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored324:
-stored321:
+stored492:
+stored489:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result310
-	JMP  over312
+	JLT  result478
+	JMP  over480
 
-special322:
+special490:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow325
+	JEQ     narrow493
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored321
+	JMP     stored489
 
-narrow325:
+narrow493:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip494
 	SUBQ         SI, DI
-	JEQ          empty327
+	JEQ          empty495
 	SHRQ         $0x03, DI
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   DI, X12, X12
@@ -2457,68 +4036,150 @@ narrow325:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty327:
-skip326:
+empty495:
+skip494:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip496
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip497
+	VPMOVZXWD (BX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z0, Z2, Z0
+	VPMOVZXWD 32(BX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VADDPS    Z1, Z2, Z1
+
+skip497:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z2
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z3
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
+	VMOVDQU64 odd16<>+0(SB), Z4
+	VMOVDQA64 Z2, Z2
+	VPERMT2W  Z3, Z4, Z2
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around498
+	VMOVDQU64 Z2, (BX)
+	JMP       stored499
+
+around498:
+	VMOVNTDQ Z2, (BX)
+
+stored499:
+	JMP stored489
+
+skip496:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip500
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip501
+	VCVTPH2PS (BX), Z2
+	VADDPS    Z0, Z2, Z0
+	VCVTPH2PS 32(BX), Z2
+	VADDPS    Z1, Z2, Z1
+
+skip501:
+	VCVTPS2PH $0x00, Z0, Y2
+	VCVTPS2PH $0x00, Z1, Y3
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around502
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	JMP       stored503
+
+around502:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored503:
+	JMP stored489
+
+skip500:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip328
+	JEQ     skip504
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip328:
-	JMP final320
+skip504:
+	JMP final488
 
-empty314:
+empty482:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed319
+	JNE       summed487
+	TESTQ     $0x000000c0, mode+96(FP)
+	JEQ       skip505
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around506
+	VMOVDQU64 Z0, (BX)
+	JMP       stored507
+
+around506:
+	VMOVNTDQ Z0, (BX)
+
+stored507:
+	JMP stored489
+
+skip505:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around508
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored330
+	JMP       stored509
 
-around329:
+around508:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored330:
-	JMP stored321
+stored509:
+	JMP stored489
 
-tooMany311:
+tooMany479:
 	MOVQ R8, results+24(FP)
 
-over312:
-	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+72(FP)
+over480:
+	ADDQ  $0x00000080, R9
+	ADDQ  $0x00000080, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip510
+	SUBQ  $0x00000040, to+72(FP)
+
+skip510:
 	SUBQ $0x00000020, R10
 
-narrower309:
+narrower477:
 	CMPQ R10, $0x00000010
-	JLT  narrower332
+	JLT  narrower512
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over335
+	JGE  over515
 
-result333:
+result513:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few336
+	JLE   few516
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany334
+	JEQ   tooMany514
 
-few336:
+few516:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty337
+	JGE     empty517
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2528,9 +4189,9 @@ few336:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows339
+	JGE     rows519
 
-row338:
+row518:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2545,13 +4206,13 @@ row338:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row338
+	JLT          row518
 
-rows339:
+rows519:
 	CMPQ R13, DI
-	JGE  rows341
+	JGE  rows521
 
-row340:
+row520:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2563,108 +4224,176 @@ row340:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row340
+	JLT          row520
 
-rows341:
-summed342:
+rows521:
+summed522:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special345
+	JNE  special525
 
-final343:
+final523:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around346
+	JNE       around526
 	VMOVDQU64 Z0, (BX)
-	JMP       stored347
+	JMP       stored527
 
-around346:
+around526:
 	VMOVNTDQ Z0, (BX)
 
-stored347:
-stored344:
+stored527:
+stored524:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result333
-	JMP  over335
+	JLT  result513
+	JMP  over515
 
-special345:
+special525:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow348
+	JEQ     narrow528
 	VMOVUPS Z0, (BX)
-	JMP     stored344
+	JMP     stored524
 
-narrow348:
+narrow528:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip349
+	JEQ          skip529
 	SUBQ         SI, DI
-	JEQ          empty350
+	JEQ          empty530
 	SHRQ         $0x03, DI
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   DI, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty350:
-skip349:
+empty530:
+skip529:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip531
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip532
+	VPMOVZXWD (BX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip532:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z1
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD    $0x10, Z1, Z1
+	VPMOVDW   Z1, Y1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around533
+	VMOVDQU64 Y1, (BX)
+	JMP       stored534
+
+around533:
+	VMOVNTDQ Y1, (BX)
+
+stored534:
+	JMP stored524
+
+skip531:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip535
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip536
+	VCVTPH2PS (BX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip536:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around537
+	VMOVDQU64 Y1, (BX)
+	JMP       stored538
+
+around537:
+	VMOVNTDQ Y1, (BX)
+
+stored538:
+	JMP stored524
+
+skip535:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip351
+	JEQ     skip539
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip351:
-	JMP final343
+skip539:
+	JMP final523
 
-empty337:
+empty517:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed342
+	JNE       summed522
+	TESTQ     $0x000000c0, mode+96(FP)
+	JEQ       skip540
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around352
-	VMOVDQU64 Z0, (BX)
-	JMP       stored353
+	JNE       around541
+	VMOVDQU64 Y0, (BX)
+	JMP       stored542
 
-around352:
+around541:
+	VMOVNTDQ Y0, (BX)
+
+stored542:
+	JMP stored524
+
+skip540:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around543
+	VMOVDQU64 Z0, (BX)
+	JMP       stored544
+
+around543:
 	VMOVNTDQ Z0, (BX)
 
-stored353:
-	JMP stored344
+stored544:
+	JMP stored524
 
-tooMany334:
+tooMany514:
 	MOVQ R8, results+24(FP)
 
-over335:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+72(FP)
+over515:
+	ADDQ  $0x00000040, R9
+	ADDQ  $0x00000040, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip545
+	SUBQ  $0x00000020, to+72(FP)
+
+skip545:
 	SUBQ $0x00000010, R10
 
-narrower332:
+narrower512:
 	TESTQ R10, R10
-	JLE   done354
+	JLE   done546
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over357
+	JGE   over549
 
-result355:
+result547:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few358
+	JLE   few550
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany356
+	JEQ   tooMany548
 
-few358:
+few550:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty359
+	JGE     empty551
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2674,9 +4403,9 @@ few358:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows361
+	JGE     rows553
 
-row360:
+row552:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2691,13 +4420,13 @@ row360:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row360
+	JLT          row552
 
-rows361:
+rows553:
 	CMPQ R13, DI
-	JGE  rows363
+	JGE  rows555
 
-row362:
+row554:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2709,59 +4438,91 @@ row362:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row362
+	JLT          row554
 
-rows363:
-summed364:
+rows555:
+summed556:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special367
+	JNE  special559
 
-final365:
+final557:
 	VMOVUPS Z0, K1, (BX)
 
-stored366:
+stored558:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result355
-	JMP  over357
+	JLT  result547
+	JMP  over549
 
-special367:
+special559:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow368
+	JEQ     narrow560
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored366
+	JMP     stored558
 
-narrow368:
+narrow560:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip369
+	JEQ          skip561
 	SUBQ         SI, DI
-	JEQ          empty370
+	JEQ          empty562
 	SHRQ         $0x03, DI
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   DI, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty370:
-skip369:
+empty562:
+skip561:
+	TESTQ       $0x00000040, mode+96(FP)
+	JEQ         skip563
+	TESTQ       $0x00000001, mode+96(FP)
+	JEQ         skip564
+	VPMOVZXWD.Z (BX), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip564:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K2
+	VPADDD    all32_7fff<>+0(SB), Z0, Z1
+	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD    $0x10, Z1, Z1
+	VPMOVDW   Z1, Y1
+	VMOVDQU16 Y1, K1, (BX)
+	JMP       stored558
+
+skip563:
+	TESTQ       $0x00000080, mode+96(FP)
+	JEQ         skip565
+	TESTQ       $0x00000001, mode+96(FP)
+	JEQ         skip566
+	VCVTPH2PS.Z (BX), K1, Z1
+	VADDPS      Z0, Z1, Z0
+
+skip566:
+	VCVTPS2PH $0x00, Z0, Y1
+	VMOVDQU16 Y1, K1, (BX)
+	JMP       stored558
+
+skip565:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip371
+	JEQ       skip567
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip371:
-	JMP final365
+skip567:
+	JMP final557
 
-empty359:
-	JMP summed364
-	JMP stored366
+empty551:
+	JMP summed556
 
-tooMany356:
+tooMany548:
 	MOVQ R8, results+24(FP)
 
-over357:
-done354:
+over549:
+done546:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -2776,22 +4537,22 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none372
+	JEQ   none568
 	SUBQ  positions+32(FP), AX
 
-none372:
+none568:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile373:
+tile569:
 	CMPQ R10, $0x00000080
-	JLT  narrower374
+	JLT  narrower570
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over377
+	JGE  over573
 
-result375:
+result571:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -2801,7 +4562,7 @@ result375:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty378
+	JGE     empty574
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -2825,9 +4586,9 @@ result375:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows381
+	JGE     rows577
 
-row380:
+row576:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -2883,13 +4644,13 @@ row380:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row380
+	JLT        row576
 
-rows381:
+rows577:
 	CMPQ R11, DI
-	JGE  rows383
+	JGE  rows579
 
-row382:
+row578:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -2935,9 +4696,9 @@ row382:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row382
+	JLT       row578
 
-rows383:
+rows579:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -2948,7 +4709,7 @@ rows383:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none384
+	JEQ           none580
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3053,10 +4814,10 @@ rows383:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none384:
-	JMP stored379
+none580:
+	JMP stored575
 
-empty378:
+empty574:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3075,7 +4836,7 @@ empty378:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none385
+	JEQ     none581
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3100,30 +4861,30 @@ empty378:
 	VMOVUPD Z17, 896(SI)
 	VMOVUPD Z17, 960(SI)
 
-none385:
-stored379:
+none581:
+stored575:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result375
-	JMP  over377
+	JLT  result571
+	JMP  over573
 	MOVQ R8, results+24(FP)
 
-over377:
+over573:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile373
+	JMP  tile569
 
-narrower374:
+narrower570:
 	CMPQ R10, $0x00000040
-	JLT  narrower387
+	JLT  narrower583
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over390
+	JGE  over586
 
-result388:
+result584:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3133,7 +4894,7 @@ result388:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty391
+	JGE     empty587
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3149,9 +4910,9 @@ result388:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows394
+	JGE     rows590
 
-row393:
+row589:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3183,13 +4944,13 @@ row393:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row393
+	JLT        row589
 
-rows394:
+rows590:
 	CMPQ R11, DI
-	JGE  rows396
+	JGE  rows592
 
-row395:
+row591:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -3215,16 +4976,16 @@ row395:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row395
+	JLT       row591
 
-rows396:
+rows592:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none397
+	JEQ           none593
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3281,10 +5042,10 @@ rows396:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none397:
-	JMP stored392
+none593:
+	JMP stored588
 
-empty391:
+empty587:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3295,7 +5056,7 @@ empty391:
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none398
+	JEQ     none594
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3312,29 +5073,29 @@ empty391:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none398:
-stored392:
+none594:
+stored588:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result388
-	JMP  over390
+	JLT  result584
+	JMP  over586
 	MOVQ R8, results+24(FP)
 
-over390:
+over586:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower387:
+narrower583:
 	CMPQ R10, $0x00000020
-	JLT  narrower400
+	JLT  narrower596
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over403
+	JGE  over599
 
-result401:
+result597:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3344,7 +5105,7 @@ result401:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty404
+	JGE     empty600
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3356,9 +5117,9 @@ result401:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows407
+	JGE     rows603
 
-row406:
+row602:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3378,13 +5139,13 @@ row406:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row406
+	JLT        row602
 
-rows407:
+rows603:
 	CMPQ R11, DI
-	JGE  rows409
+	JGE  rows605
 
-row408:
+row604:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -3400,14 +5161,14 @@ row408:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row408
+	JLT       row604
 
-rows409:
+rows605:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none410
+	JEQ           none606
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3440,17 +5201,17 @@ rows409:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none410:
-	JMP stored405
+none606:
+	JMP stored601
 
-empty404:
+empty600:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none411
+	JEQ     none607
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3463,29 +5224,29 @@ empty404:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none411:
-stored405:
+none607:
+stored601:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result401
-	JMP  over403
+	JLT  result597
+	JMP  over599
 	MOVQ R8, results+24(FP)
 
-over403:
+over599:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower400:
+narrower596:
 	CMPQ R10, $0x00000010
-	JLT  narrower413
+	JLT  narrower609
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over416
+	JGE  over612
 
-result414:
+result610:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3495,7 +5256,7 @@ result414:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty417
+	JGE     empty613
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -3505,9 +5266,9 @@ result414:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows420
+	JGE     rows616
 
-row419:
+row615:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3521,13 +5282,13 @@ row419:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row419
+	JLT        row615
 
-rows420:
+rows616:
 	CMPQ R11, DI
-	JGE  rows422
+	JGE  rows618
 
-row421:
+row617:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -3538,13 +5299,13 @@ row421:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row421
+	JLT       row617
 
-rows422:
+rows618:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none423
+	JEQ           none619
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3565,15 +5326,15 @@ rows422:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none423:
-	JMP stored418
+none619:
+	JMP stored614
 
-empty417:
+empty613:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none424
+	JEQ     none620
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3584,32 +5345,32 @@ empty417:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none424:
-stored418:
+none620:
+stored614:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result414
-	JMP  over416
+	JLT  result610
+	JMP  over612
 	MOVQ R8, results+24(FP)
 
-over416:
+over612:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower413:
+narrower609:
 	TESTQ R10, R10
-	JLE   done425
+	JLE   done621
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over428
+	JGE   over624
 
-result426:
+result622:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3619,7 +5380,7 @@ result426:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty429
+	JGE     empty625
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -3629,9 +5390,9 @@ result426:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows432
+	JGE     rows628
 
-row431:
+row627:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3645,13 +5406,13 @@ row431:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row431
+	JLT        row627
 
-rows432:
+rows628:
 	CMPQ R11, DI
-	JGE  rows434
+	JGE  rows630
 
-row433:
+row629:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -3662,13 +5423,13 @@ row433:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row433
+	JLT       row629
 
-rows434:
+rows630:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none435
+	JEQ           none631
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3690,15 +5451,15 @@ rows434:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none435:
-	JMP stored430
+none631:
+	JMP stored626
 
-empty429:
+empty625:
 	VPXORD   Z0, Z0, Z0
 	VMOVUPS  all32_ffffffff<>+0(SB), Z17
 	VMOVUPS  Z0, K1, (BX)
 	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none436
+	JEQ      none632
 	MOVQ     columns+72(FP), SI
 	SUBQ     R10, SI
 	SHLQ     $0x03, SI
@@ -3710,17 +5471,17 @@ empty429:
 	KSHIFTRW $0x08, K1, K2
 	VMOVUPD  Z17, K2, 64(SI)
 
-none436:
-stored430:
+none632:
+stored626:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result426
-	JMP  over428
+	JLT  result622
+	JMP  over624
 	MOVQ R8, results+24(FP)
 
-over428:
-done425:
+over624:
+done621:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -5589,7 +7350,6 @@ skip252:
 
 empty231:
 	JMP summed245
-	JMP stored247
 
 tooMany227:
 	MOVQ DI, results+24(FP)
@@ -6513,7 +8273,6 @@ skip371:
 
 empty359:
 	JMP summed364
-	JMP stored366
 
 tooMany356:
 	MOVQ R8, results+24(FP)
@@ -9832,7 +11591,6 @@ skip265:
 
 empty243:
 	JMP summed258
-	JMP stored260
 
 tooMany239:
 	MOVQ DI, results+24(FP)
@@ -9896,78 +11654,6 @@ DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
 GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_10000<>+0(SB)/4, $0x00010000
-DATA all32_10000<>+4(SB)/4, $0x00010000
-DATA all32_10000<>+8(SB)/4, $0x00010000
-DATA all32_10000<>+12(SB)/4, $0x00010000
-DATA all32_10000<>+16(SB)/4, $0x00010000
-DATA all32_10000<>+20(SB)/4, $0x00010000
-DATA all32_10000<>+24(SB)/4, $0x00010000
-DATA all32_10000<>+28(SB)/4, $0x00010000
-DATA all32_10000<>+32(SB)/4, $0x00010000
-DATA all32_10000<>+36(SB)/4, $0x00010000
-DATA all32_10000<>+40(SB)/4, $0x00010000
-DATA all32_10000<>+44(SB)/4, $0x00010000
-DATA all32_10000<>+48(SB)/4, $0x00010000
-DATA all32_10000<>+52(SB)/4, $0x00010000
-DATA all32_10000<>+56(SB)/4, $0x00010000
-DATA all32_10000<>+60(SB)/4, $0x00010000
-GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_7fff<>+0(SB)/4, $0x00007fff
-DATA all32_7fff<>+4(SB)/4, $0x00007fff
-DATA all32_7fff<>+8(SB)/4, $0x00007fff
-DATA all32_7fff<>+12(SB)/4, $0x00007fff
-DATA all32_7fff<>+16(SB)/4, $0x00007fff
-DATA all32_7fff<>+20(SB)/4, $0x00007fff
-DATA all32_7fff<>+24(SB)/4, $0x00007fff
-DATA all32_7fff<>+28(SB)/4, $0x00007fff
-DATA all32_7fff<>+32(SB)/4, $0x00007fff
-DATA all32_7fff<>+36(SB)/4, $0x00007fff
-DATA all32_7fff<>+40(SB)/4, $0x00007fff
-DATA all32_7fff<>+44(SB)/4, $0x00007fff
-DATA all32_7fff<>+48(SB)/4, $0x00007fff
-DATA all32_7fff<>+52(SB)/4, $0x00007fff
-DATA all32_7fff<>+56(SB)/4, $0x00007fff
-DATA all32_7fff<>+60(SB)/4, $0x00007fff
-GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
-
-DATA all32_8000<>+0(SB)/4, $0x00008000
-DATA all32_8000<>+4(SB)/4, $0x00008000
-DATA all32_8000<>+8(SB)/4, $0x00008000
-DATA all32_8000<>+12(SB)/4, $0x00008000
-DATA all32_8000<>+16(SB)/4, $0x00008000
-DATA all32_8000<>+20(SB)/4, $0x00008000
-DATA all32_8000<>+24(SB)/4, $0x00008000
-DATA all32_8000<>+28(SB)/4, $0x00008000
-DATA all32_8000<>+32(SB)/4, $0x00008000
-DATA all32_8000<>+36(SB)/4, $0x00008000
-DATA all32_8000<>+40(SB)/4, $0x00008000
-DATA all32_8000<>+44(SB)/4, $0x00008000
-DATA all32_8000<>+48(SB)/4, $0x00008000
-DATA all32_8000<>+52(SB)/4, $0x00008000
-DATA all32_8000<>+56(SB)/4, $0x00008000
-DATA all32_8000<>+60(SB)/4, $0x00008000
-GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
-
-DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
 DATA lower32split<>+0(SB)/4, $0x00000000
 DATA lower32split<>+4(SB)/4, $0x00000010
 DATA lower32split<>+8(SB)/4, $0x00000001
@@ -10004,2123 +11690,6 @@ DATA upper32split<>+56(SB)/4, $0x0000000f
 DATA upper32split<>+60(SB)/4, $0x0000001f
 GLOBL upper32split<>(SB), RODATA|NOPTR, $64
 
-// func sumRowsAVX512F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·sumRowsAVX512F32ToBF16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
-	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile266:
-	CMPQ R9, $0x00000100
-	JLT  narrower267
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over270
-
-result268:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few271
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany269
-
-few271:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
-	CMPQ    BX, SI
-	JGE     empty273
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none274
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -32(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows276
-
-row275:
-	MOVQ         32(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       256(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z4, Z4
-	PREFETCHT0   256(R8)(R13*1)
-	VMULPS       320(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z5, Z5
-	PREFETCHT0   320(R8)(R13*1)
-	VMULPS       384(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z6, Z6
-	PREFETCHT0   384(R8)(R13*1)
-	VMULPS       448(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z7, Z7
-	PREFETCHT0   448(R8)(R13*1)
-	VMULPS       512(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z8, Z8
-	PREFETCHT0   512(R8)(R13*1)
-	VMULPS       576(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z9, Z9
-	PREFETCHT0   576(R8)(R13*1)
-	VMULPS       640(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z10, Z10
-	PREFETCHT0   640(R8)(R13*1)
-	VMULPS       704(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z11, Z11
-	PREFETCHT0   704(R8)(R13*1)
-	VMULPS       768(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z12, Z12
-	PREFETCHT0   768(R8)(R13*1)
-	VMULPS       832(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z13, Z13
-	PREFETCHT0   832(R8)(R13*1)
-	VMULPS       896(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z14, Z14
-	PREFETCHT0   896(R8)(R13*1)
-	VMULPS       960(R8)(R12*1), Z16, Z16
-	VADDPS       Z16, Z15, Z15
-	PREFETCHT0   960(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row275
-
-rows276:
-	CMPQ R11, SI
-	JGE  rows280
-
-row279:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z3, Z3
-	VMULPS       256(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z4, Z4
-	VMULPS       320(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z5, Z5
-	VMULPS       384(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z6, Z6
-	VMULPS       448(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z7, Z7
-	VMULPS       512(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z8, Z8
-	VMULPS       576(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z9, Z9
-	VMULPS       640(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z10, Z10
-	VMULPS       704(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z11, Z11
-	VMULPS       768(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z12, Z12
-	VMULPS       832(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z13, Z13
-	VMULPS       896(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z14, Z14
-	VMULPS       960(R8)(R12*1), Z16, Z16
-	VADDPS       Z16, Z15, Z15
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row279
-
-rows280:
-	JMP summed272
-
-none274:
-	MOVQ    BX, R10
-	LEAQ    -32(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows284
-
-row283:
-	MOVQ       32(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     256(R8)(R11*1), Z4, Z4
-	PREFETCHT0 256(R8)(R12*1)
-	VADDPS     320(R8)(R11*1), Z5, Z5
-	PREFETCHT0 320(R8)(R12*1)
-	VADDPS     384(R8)(R11*1), Z6, Z6
-	PREFETCHT0 384(R8)(R12*1)
-	VADDPS     448(R8)(R11*1), Z7, Z7
-	PREFETCHT0 448(R8)(R12*1)
-	VADDPS     512(R8)(R11*1), Z8, Z8
-	PREFETCHT0 512(R8)(R12*1)
-	VADDPS     576(R8)(R11*1), Z9, Z9
-	PREFETCHT0 576(R8)(R12*1)
-	VADDPS     640(R8)(R11*1), Z10, Z10
-	PREFETCHT0 640(R8)(R12*1)
-	VADDPS     704(R8)(R11*1), Z11, Z11
-	PREFETCHT0 704(R8)(R12*1)
-	VADDPS     768(R8)(R11*1), Z12, Z12
-	PREFETCHT0 768(R8)(R12*1)
-	VADDPS     832(R8)(R11*1), Z13, Z13
-	PREFETCHT0 832(R8)(R12*1)
-	VADDPS     896(R8)(R11*1), Z14, Z14
-	PREFETCHT0 896(R8)(R12*1)
-	VADDPS     960(R8)(R11*1), Z15, Z15
-	PREFETCHT0 960(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row283
-
-rows284:
-	CMPQ R10, SI
-	JGE  rows286
-
-row285:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	VADDPS 256(R8)(R11*1), Z4, Z4
-	VADDPS 320(R8)(R11*1), Z5, Z5
-	VADDPS 384(R8)(R11*1), Z6, Z6
-	VADDPS 448(R8)(R11*1), Z7, Z7
-	VADDPS 512(R8)(R11*1), Z8, Z8
-	VADDPS 576(R8)(R11*1), Z9, Z9
-	VADDPS 640(R8)(R11*1), Z10, Z10
-	VADDPS 704(R8)(R11*1), Z11, Z11
-	VADDPS 768(R8)(R11*1), Z12, Z12
-	VADDPS 832(R8)(R11*1), Z13, Z13
-	VADDPS 896(R8)(R11*1), Z14, Z14
-	VADDPS 960(R8)(R11*1), Z15, Z15
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row285
-
-rows286:
-summed272:
-summed287:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special290
-
-final288:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z16
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z17
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around291
-	VMOVDQU64 Z16, (AX)
-	JMP       stored292
-
-around291:
-	VMOVNTDQ Z16, (AX)
-
-stored292:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z16
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z17
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around293
-	VMOVDQU64 Z16, 64(AX)
-	JMP       stored294
-
-around293:
-	VMOVNTDQ Z16, 64(AX)
-
-stored294:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z16
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z17
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around295
-	VMOVDQU64 Z16, 128(AX)
-	JMP       stored296
-
-around295:
-	VMOVNTDQ Z16, 128(AX)
-
-stored296:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z16
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z17
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around297
-	VMOVDQU64 Z16, 192(AX)
-	JMP       stored298
-
-around297:
-	VMOVNTDQ Z16, 192(AX)
-
-stored298:
-	VPTESTMD  all32_10000<>+0(SB), Z8, K1
-	VPADDD    all32_7fff<>+0(SB), Z8, Z16
-	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z9, K1
-	VPADDD    all32_7fff<>+0(SB), Z9, Z17
-	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around299
-	VMOVDQU64 Z16, 256(AX)
-	JMP       stored300
-
-around299:
-	VMOVNTDQ Z16, 256(AX)
-
-stored300:
-	VPTESTMD  all32_10000<>+0(SB), Z10, K1
-	VPADDD    all32_7fff<>+0(SB), Z10, Z16
-	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z11, K1
-	VPADDD    all32_7fff<>+0(SB), Z11, Z17
-	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
-	VCMPPS    $0x03, Z10, Z10, K1
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around301
-	VMOVDQU64 Z16, 320(AX)
-	JMP       stored302
-
-around301:
-	VMOVNTDQ Z16, 320(AX)
-
-stored302:
-	VPTESTMD  all32_10000<>+0(SB), Z12, K1
-	VPADDD    all32_7fff<>+0(SB), Z12, Z16
-	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z13, K1
-	VPADDD    all32_7fff<>+0(SB), Z13, Z17
-	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
-	VCMPPS    $0x03, Z12, Z12, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around303
-	VMOVDQU64 Z16, 384(AX)
-	JMP       stored304
-
-around303:
-	VMOVNTDQ Z16, 384(AX)
-
-stored304:
-	VPTESTMD  all32_10000<>+0(SB), Z14, K1
-	VPADDD    all32_7fff<>+0(SB), Z14, Z16
-	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z15, K1
-	VPADDD    all32_7fff<>+0(SB), Z15, Z17
-	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
-	VCMPPS    $0x03, Z14, Z14, K1
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around305
-	VMOVDQU64 Z16, 448(AX)
-	JMP       stored306
-
-around305:
-	VMOVNTDQ Z16, 448(AX)
-
-stored306:
-stored289:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result268
-	JMP  over270
-
-special290:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow307
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	VMOVUPS Z8, 512(AX)
-	VMOVUPS Z9, 576(AX)
-	VMOVUPS Z10, 640(AX)
-	VMOVUPS Z11, 704(AX)
-	VMOVUPS Z12, 768(AX)
-	VMOVUPS Z13, 832(AX)
-	VMOVUPS Z14, 896(AX)
-	VMOVUPS Z15, 960(AX)
-	JMP     stored289
-
-narrow307:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip308
-	SUBQ         BX, SI
-	JEQ          empty309
-	SHRQ         $0x03, SI
-	VPXORD       X18, X18, X18
-	VCVTSI2SSQ   SI, X18, X18
-	VBROADCASTSS X18, Z16
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-	VDIVPS       Z16, Z4, Z4
-	VDIVPS       Z16, Z5, Z5
-	VDIVPS       Z16, Z6, Z6
-	VDIVPS       Z16, Z7, Z7
-	VDIVPS       Z16, Z8, Z8
-	VDIVPS       Z16, Z9, Z9
-	VDIVPS       Z16, Z10, Z10
-	VDIVPS       Z16, Z11, Z11
-	VDIVPS       Z16, Z12, Z12
-	VDIVPS       Z16, Z13, Z13
-	VDIVPS       Z16, Z14, Z14
-	VDIVPS       Z16, Z15, Z15
-
-empty309:
-skip308:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip310
-	VPMOVZXWD (AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z0, Z16, Z0
-	VPMOVZXWD 32(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z1, Z16, Z1
-	VPMOVZXWD 64(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z2, Z16, Z2
-	VPMOVZXWD 96(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z3, Z16, Z3
-	VPMOVZXWD 128(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z4, Z16, Z4
-	VPMOVZXWD 160(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z5, Z16, Z5
-	VPMOVZXWD 192(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z6, Z16, Z6
-	VPMOVZXWD 224(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z7, Z16, Z7
-	VPMOVZXWD 256(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z8, Z16, Z8
-	VPMOVZXWD 288(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z9, Z16, Z9
-	VPMOVZXWD 320(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z10, Z16, Z10
-	VPMOVZXWD 352(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z11, Z16, Z11
-	VPMOVZXWD 384(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z12, Z16, Z12
-	VPMOVZXWD 416(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z13, Z16, Z13
-	VPMOVZXWD 448(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z14, Z16, Z14
-	VPMOVZXWD 480(AX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z15, Z16, Z15
-
-skip310:
-	JMP final288
-
-empty273:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed287
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around311
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
-	JMP       stored312
-
-around311:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
-
-stored312:
-	JMP stored289
-
-tooMany269:
-	MOVQ DI, results+24(FP)
-
-over270:
-	ADDQ  $0x00000400, R8
-	ADDQ  $0x00000200, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip313
-	ADDQ  $0x00000200, to+56(FP)
-
-skip313:
-	SUBQ $0x00000100, R9
-	JMP  tile266
-
-narrower267:
-	CMPQ R9, $0x00000080
-	JLT  narrower315
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over318
-
-result316:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few319
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany317
-
-few319:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    BX, SI
-	JGE     empty321
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none322
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows324
-
-row323:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       256(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z4, Z4
-	PREFETCHT0   256(R8)(R13*1)
-	VMULPS       320(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z5, Z5
-	PREFETCHT0   320(R8)(R13*1)
-	VMULPS       384(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z6, Z6
-	PREFETCHT0   384(R8)(R13*1)
-	VMULPS       448(R8)(R12*1), Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	PREFETCHT0   448(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row323
-
-rows324:
-	CMPQ R11, SI
-	JGE  rows328
-
-row327:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z3, Z3
-	VMULPS       256(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z4, Z4
-	VMULPS       320(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z5, Z5
-	VMULPS       384(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z6, Z6
-	VMULPS       448(R8)(R12*1), Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row327
-
-rows328:
-	JMP summed320
-
-none322:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows332
-
-row331:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     256(R8)(R11*1), Z4, Z4
-	PREFETCHT0 256(R8)(R12*1)
-	VADDPS     320(R8)(R11*1), Z5, Z5
-	PREFETCHT0 320(R8)(R12*1)
-	VADDPS     384(R8)(R11*1), Z6, Z6
-	PREFETCHT0 384(R8)(R12*1)
-	VADDPS     448(R8)(R11*1), Z7, Z7
-	PREFETCHT0 448(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row331
-
-rows332:
-	CMPQ R10, SI
-	JGE  rows334
-
-row333:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	VADDPS 256(R8)(R11*1), Z4, Z4
-	VADDPS 320(R8)(R11*1), Z5, Z5
-	VADDPS 384(R8)(R11*1), Z6, Z6
-	VADDPS 448(R8)(R11*1), Z7, Z7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row333
-
-rows334:
-summed320:
-summed335:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special338
-
-final336:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z8
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z9
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around339
-	VMOVDQU64 Z8, (AX)
-	JMP       stored340
-
-around339:
-	VMOVNTDQ Z8, (AX)
-
-stored340:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z8
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z9
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around341
-	VMOVDQU64 Z8, 64(AX)
-	JMP       stored342
-
-around341:
-	VMOVNTDQ Z8, 64(AX)
-
-stored342:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z9
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around343
-	VMOVDQU64 Z8, 128(AX)
-	JMP       stored344
-
-around343:
-	VMOVNTDQ Z8, 128(AX)
-
-stored344:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z8
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z9
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around345
-	VMOVDQU64 Z8, 192(AX)
-	JMP       stored346
-
-around345:
-	VMOVNTDQ Z8, 192(AX)
-
-stored346:
-stored337:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result316
-	JMP  over318
-
-special338:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow347
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	JMP     stored337
-
-narrow347:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip348
-	SUBQ         BX, SI
-	JEQ          empty349
-	SHRQ         $0x03, SI
-	VPXORD       X19, X19, X19
-	VCVTSI2SSQ   SI, X19, X19
-	VBROADCASTSS X19, Z8
-	VDIVPS       Z8, Z0, Z0
-	VDIVPS       Z8, Z1, Z1
-	VDIVPS       Z8, Z2, Z2
-	VDIVPS       Z8, Z3, Z3
-	VDIVPS       Z8, Z4, Z4
-	VDIVPS       Z8, Z5, Z5
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
-
-empty349:
-skip348:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip350
-	VPMOVZXWD (AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z0, Z8, Z0
-	VPMOVZXWD 32(AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z1, Z8, Z1
-	VPMOVZXWD 64(AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z2, Z8, Z2
-	VPMOVZXWD 96(AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z3, Z8, Z3
-	VPMOVZXWD 128(AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z4, Z8, Z4
-	VPMOVZXWD 160(AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z5, Z8, Z5
-	VPMOVZXWD 192(AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z6, Z8, Z6
-	VPMOVZXWD 224(AX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z7, Z8, Z7
-
-skip350:
-	JMP final336
-
-empty321:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed335
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around351
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	JMP       stored352
-
-around351:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-
-stored352:
-	JMP stored337
-
-tooMany317:
-	MOVQ DI, results+24(FP)
-
-over318:
-	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000100, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip353
-	ADDQ  $0x00000100, to+56(FP)
-
-skip353:
-	SUBQ $0x00000080, R9
-
-narrower315:
-	CMPQ R9, $0x00000060
-	JLT  narrower355
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over358
-
-result356:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few359
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany357
-
-few359:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	CMPQ    BX, SI
-	JGE     empty361
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none362
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows364
-
-row363:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       256(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z4, Z4
-	PREFETCHT0   256(R8)(R13*1)
-	VMULPS       320(R8)(R12*1), Z6, Z6
-	VADDPS       Z6, Z5, Z5
-	PREFETCHT0   320(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row363
-
-rows364:
-	CMPQ R11, SI
-	JGE  rows368
-
-row367:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z3, Z3
-	VMULPS       256(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z4, Z4
-	VMULPS       320(R8)(R12*1), Z6, Z6
-	VADDPS       Z6, Z5, Z5
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row367
-
-rows368:
-	JMP summed360
-
-none362:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows372
-
-row371:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     256(R8)(R11*1), Z4, Z4
-	PREFETCHT0 256(R8)(R12*1)
-	VADDPS     320(R8)(R11*1), Z5, Z5
-	PREFETCHT0 320(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row371
-
-rows372:
-	CMPQ R10, SI
-	JGE  rows374
-
-row373:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	VADDPS 256(R8)(R11*1), Z4, Z4
-	VADDPS 320(R8)(R11*1), Z5, Z5
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row373
-
-rows374:
-summed360:
-summed375:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special378
-
-final376:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z6
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z7
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z7
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around379
-	VMOVDQU64 Z6, (AX)
-	JMP       stored380
-
-around379:
-	VMOVNTDQ Z6, (AX)
-
-stored380:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z6
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z7
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around381
-	VMOVDQU64 Z6, 64(AX)
-	JMP       stored382
-
-around381:
-	VMOVNTDQ Z6, 64(AX)
-
-stored382:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z6
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z7
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around383
-	VMOVDQU64 Z6, 128(AX)
-	JMP       stored384
-
-around383:
-	VMOVNTDQ Z6, 128(AX)
-
-stored384:
-stored377:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result356
-	JMP  over358
-
-special378:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow385
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	JMP     stored377
-
-narrow385:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip386
-	SUBQ         BX, SI
-	JEQ          empty387
-	SHRQ         $0x03, SI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   SI, X20, X20
-	VBROADCASTSS X20, Z6
-	VDIVPS       Z6, Z0, Z0
-	VDIVPS       Z6, Z1, Z1
-	VDIVPS       Z6, Z2, Z2
-	VDIVPS       Z6, Z3, Z3
-	VDIVPS       Z6, Z4, Z4
-	VDIVPS       Z6, Z5, Z5
-
-empty387:
-skip386:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip388
-	VPMOVZXWD (AX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VADDPS    Z0, Z6, Z0
-	VPMOVZXWD 32(AX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VADDPS    Z1, Z6, Z1
-	VPMOVZXWD 64(AX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VADDPS    Z2, Z6, Z2
-	VPMOVZXWD 96(AX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VADDPS    Z3, Z6, Z3
-	VPMOVZXWD 128(AX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VADDPS    Z4, Z6, Z4
-	VPMOVZXWD 160(AX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VADDPS    Z5, Z6, Z5
-
-skip388:
-	JMP final376
-
-empty361:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed375
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around389
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	JMP       stored390
-
-around389:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-
-stored390:
-	JMP stored377
-
-tooMany357:
-	MOVQ DI, results+24(FP)
-
-over358:
-	ADDQ  $0x00000180, R8
-	ADDQ  $0x000000c0, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip391
-	ADDQ  $0x000000c0, to+56(FP)
-
-skip391:
-	SUBQ $0x00000060, R9
-
-narrower355:
-	CMPQ R9, $0x00000040
-	JLT  narrower393
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over396
-
-result394:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few397
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany395
-
-few397:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	CMPQ    BX, SI
-	JGE     empty399
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none400
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows402
-
-row401:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row401
-
-rows402:
-	CMPQ R11, SI
-	JGE  rows406
-
-row405:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row405
-
-rows406:
-	JMP summed398
-
-none400:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows410
-
-row409:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row409
-
-rows410:
-	CMPQ R10, SI
-	JGE  rows412
-
-row411:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row411
-
-rows412:
-summed398:
-summed413:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special416
-
-final414:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z4
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z5
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around417
-	VMOVDQU64 Z4, (AX)
-	JMP       stored418
-
-around417:
-	VMOVNTDQ Z4, (AX)
-
-stored418:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z4
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z5
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around419
-	VMOVDQU64 Z4, 64(AX)
-	JMP       stored420
-
-around419:
-	VMOVNTDQ Z4, 64(AX)
-
-stored420:
-stored415:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result394
-	JMP  over396
-
-special416:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow421
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	JMP     stored415
-
-narrow421:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip422
-	SUBQ         BX, SI
-	JEQ          empty423
-	SHRQ         $0x03, SI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
-	VBROADCASTSS X21, Z4
-	VDIVPS       Z4, Z0, Z0
-	VDIVPS       Z4, Z1, Z1
-	VDIVPS       Z4, Z2, Z2
-	VDIVPS       Z4, Z3, Z3
-
-empty423:
-skip422:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip424
-	VPMOVZXWD (AX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VADDPS    Z0, Z4, Z0
-	VPMOVZXWD 32(AX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VADDPS    Z1, Z4, Z1
-	VPMOVZXWD 64(AX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VADDPS    Z2, Z4, Z2
-	VPMOVZXWD 96(AX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VADDPS    Z3, Z4, Z3
-
-skip424:
-	JMP final414
-
-empty399:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed413
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around425
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	JMP       stored426
-
-around425:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-
-stored426:
-	JMP stored415
-
-tooMany395:
-	MOVQ DI, results+24(FP)
-
-over396:
-	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000080, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip427
-	ADDQ  $0x00000080, to+56(FP)
-
-skip427:
-	SUBQ $0x00000040, R9
-
-narrower393:
-	CMPQ R9, $0x00000020
-	JLT  narrower429
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over432
-
-result430:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few433
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany431
-
-few433:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	CMPQ    BX, SI
-	JGE     empty435
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none436
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows438
-
-row437:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z2, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row437
-
-rows438:
-	CMPQ R11, SI
-	JGE  rows442
-
-row441:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z2, Z3
-	VADDPS       Z3, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row441
-
-rows442:
-	JMP summed434
-
-none436:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows446
-
-row445:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row445
-
-rows446:
-	CMPQ R10, SI
-	JGE  rows448
-
-row447:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row447
-
-rows448:
-summed434:
-summed449:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special452
-
-final450:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z2
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z3
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z2, Z2
-	VPERMT2W  Z3, Z4, Z2
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around453
-	VMOVDQU64 Z2, (AX)
-	JMP       stored454
-
-around453:
-	VMOVNTDQ Z2, (AX)
-
-stored454:
-stored451:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result430
-	JMP  over432
-
-special452:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow455
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	JMP     stored451
-
-narrow455:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip456
-	SUBQ         BX, SI
-	JEQ          empty457
-	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
-	VBROADCASTSS X22, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
-
-empty457:
-skip456:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip458
-	VPMOVZXWD (AX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VADDPS    Z0, Z2, Z0
-	VPMOVZXWD 32(AX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VADDPS    Z1, Z2, Z1
-
-skip458:
-	JMP final450
-
-empty435:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed449
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around459
-	VMOVDQU64 Z0, (AX)
-	JMP       stored460
-
-around459:
-	VMOVNTDQ Z0, (AX)
-
-stored460:
-	JMP stored451
-
-tooMany431:
-	MOVQ DI, results+24(FP)
-
-over432:
-	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip461
-	ADDQ  $0x00000040, to+56(FP)
-
-skip461:
-	SUBQ $0x00000020, R9
-
-narrower429:
-	CMPQ R9, $0x00000010
-	JLT  narrower463
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over466
-
-result464:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few467
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany465
-
-few467:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty469
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none470
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows472
-
-row471:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row471
-
-rows472:
-	CMPQ R11, SI
-	JGE  rows476
-
-row475:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row475
-
-rows476:
-	JMP summed468
-
-none470:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows480
-
-row479:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row479
-
-rows480:
-	CMPQ R10, SI
-	JGE  rows482
-
-row481:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row481
-
-rows482:
-summed468:
-summed483:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special486
-
-final484:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around487
-	VMOVDQU64 Y1, (AX)
-	JMP       stored488
-
-around487:
-	VMOVNTDQ Y1, (AX)
-
-stored488:
-stored485:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result464
-	JMP  over466
-
-special486:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow489
-	VMOVUPS Z0, (AX)
-	JMP     stored485
-
-narrow489:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip490
-	SUBQ         BX, SI
-	JEQ          empty491
-	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
-	VBROADCASTSS X23, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty491:
-skip490:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip492
-	VPMOVZXWD (AX), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VADDPS    Z0, Z1, Z0
-
-skip492:
-	JMP final484
-
-empty469:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed483
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around493
-	VMOVDQU64 Y0, (AX)
-	JMP       stored494
-
-around493:
-	VMOVNTDQ Y0, (AX)
-
-stored494:
-	JMP stored485
-
-tooMany465:
-	MOVQ DI, results+24(FP)
-
-over466:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000020, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip495
-	ADDQ  $0x00000020, to+56(FP)
-
-skip495:
-	SUBQ $0x00000010, R9
-
-narrower463:
-	TESTQ R9, R9
-	JLE   done496
-	MOVQ  $-1, AX
-	BZHIQ R9, AX, AX
-	KMOVW AX, K1
-	MOVQ  to+56(FP), AX
-	XORQ  DI, DI
-	CMPQ  DI, results+24(FP)
-	JGE   over499
-
-result497:
-	MOVQ  start+16(FP), R9
-	MOVQ  (R9)(DI*8), BX
-	MOVQ  8(R9)(DI*8), SI
-	MOVQ  SI, R9
-	SUBQ  BX, R9
-	CMPQ  R9, $0x00000100
-	JLE   few500
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany498
-
-few500:
-	MOVQ    positions+32(FP), R9
-	LEAQ    (R9)(BX*8), BX
-	LEAQ    (R9)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty502
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none503
-	MOVQ    BX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows505
-
-row504:
-	MOVQ         128(R10), R12
-	IMULQ        CX, R12
-	MOVQ         (R10), R11
-	IMULQ        CX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
-	VMOVUPS.Z    (R8)(R11*1), K1, Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row504
-
-rows505:
-	CMPQ R10, SI
-	JGE  rows509
-
-row508:
-	MOVQ         (R10), R11
-	IMULQ        CX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
-	VMOVUPS.Z    (R8)(R11*1), K1, Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row508
-
-rows509:
-	JMP summed501
-
-none503:
-	MOVQ    BX, R9
-	LEAQ    -128(DX), R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R9, R12
-	JGE     rows513
-
-row512:
-	MOVQ       128(R9), R11
-	IMULQ      CX, R11
-	MOVQ       (R9), R10
-	IMULQ      CX, R10
-	VMOVUPS.Z  (R8)(R10*1), K1, Z1
-	VADDPS     Z1, Z0, Z0
-	PREFETCHT0 (R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row512
-
-rows513:
-	CMPQ R9, SI
-	JGE  rows515
-
-row514:
-	MOVQ      (R9), R10
-	IMULQ     CX, R10
-	VMOVUPS.Z (R8)(R10*1), K1, Z1
-	VADDPS    Z1, Z0, Z0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JLT       row514
-
-rows515:
-summed501:
-summed516:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special519
-
-final517:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K2
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	VMOVDQU16 Y1, K1, (AX)
-
-stored518:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result497
-	JMP  over499
-
-special519:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow520
-	VMOVUPS Z0, K1, (AX)
-	JMP     stored518
-
-narrow520:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip521
-	SUBQ         BX, SI
-	JEQ          empty522
-	SHRQ         $0x03, SI
-	VPXORD       X24, X24, X24
-	VCVTSI2SSQ   SI, X24, X24
-	VBROADCASTSS X24, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty522:
-skip521:
-	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip523
-	VPMOVZXWD.Z (AX), K1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VADDPS      Z0, Z1, Z0
-
-skip523:
-	JMP final517
-
-empty502:
-	JMP summed516
-	JMP stored518
-
-tooMany498:
-	MOVQ DI, results+24(FP)
-
-over499:
-done496:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
-	VZEROUPPER
-	RET
-
-DATA odd16<>+0(SB)/2, $0x0001
-DATA odd16<>+2(SB)/2, $0x0003
-DATA odd16<>+4(SB)/2, $0x0005
-DATA odd16<>+6(SB)/2, $0x0007
-DATA odd16<>+8(SB)/2, $0x0009
-DATA odd16<>+10(SB)/2, $0x000b
-DATA odd16<>+12(SB)/2, $0x000d
-DATA odd16<>+14(SB)/2, $0x000f
-DATA odd16<>+16(SB)/2, $0x0011
-DATA odd16<>+18(SB)/2, $0x0013
-DATA odd16<>+20(SB)/2, $0x0015
-DATA odd16<>+22(SB)/2, $0x0017
-DATA odd16<>+24(SB)/2, $0x0019
-DATA odd16<>+26(SB)/2, $0x001b
-DATA odd16<>+28(SB)/2, $0x001d
-DATA odd16<>+30(SB)/2, $0x001f
-DATA odd16<>+32(SB)/2, $0x0021
-DATA odd16<>+34(SB)/2, $0x0023
-DATA odd16<>+36(SB)/2, $0x0025
-DATA odd16<>+38(SB)/2, $0x0027
-DATA odd16<>+40(SB)/2, $0x0029
-DATA odd16<>+42(SB)/2, $0x002b
-DATA odd16<>+44(SB)/2, $0x002d
-DATA odd16<>+46(SB)/2, $0x002f
-DATA odd16<>+48(SB)/2, $0x0031
-DATA odd16<>+50(SB)/2, $0x0033
-DATA odd16<>+52(SB)/2, $0x0035
-DATA odd16<>+54(SB)/2, $0x0037
-DATA odd16<>+56(SB)/2, $0x0039
-DATA odd16<>+58(SB)/2, $0x003b
-DATA odd16<>+60(SB)/2, $0x003d
-DATA odd16<>+62(SB)/2, $0x003f
-GLOBL odd16<>(SB), RODATA|NOPTR, $64
-
 // func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
@@ -12130,33 +11699,33 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none524
+	JEQ   none266
 	SUBQ  positions+32(FP), AX
 
-none524:
+none266:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile525:
+tile267:
 	CMPQ R10, $0x00000080
-	JLT  narrower526
+	JLT  narrower268
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over529
+	JGE  over271
 
-result527:
+result269:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few530
+	JLE   few272
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany528
+	JEQ   tooMany270
 
-few530:
+few272:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12169,7 +11738,7 @@ few530:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty531
+	JGE     empty273
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12179,9 +11748,9 @@ few530:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows533
+	JGE     rows275
 
-row532:
+row274:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12228,13 +11797,13 @@ row532:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row532
+	JLT          row274
 
-rows533:
+rows275:
 	CMPQ R13, DI
-	JGE  rows535
+	JGE  rows277
 
-row534:
+row276:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12275,14 +11844,14 @@ row534:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row534
+	JLT          row276
 
-rows535:
-summed536:
+rows277:
+summed278:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special539
+	JNE  special281
 
-final537:
+final279:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12297,14 +11866,14 @@ final537:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z15, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around540
+	JNE       around282
 	VMOVDQU64 Z8, (BX)
-	JMP       stored541
+	JMP       stored283
 
-around540:
+around282:
 	VMOVNTDQ Z8, (BX)
 
-stored541:
+stored283:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -12319,14 +11888,14 @@ stored541:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z15, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around542
+	JNE       around284
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored543
+	JMP       stored285
 
-around542:
+around284:
 	VMOVNTDQ Z8, 64(BX)
 
-stored543:
+stored285:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -12341,14 +11910,14 @@ stored543:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z15, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around544
+	JNE       around286
 	VMOVDQU64 Z8, 128(BX)
-	JMP       stored545
+	JMP       stored287
 
-around544:
+around286:
 	VMOVNTDQ Z8, 128(BX)
 
-stored545:
+stored287:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -12363,24 +11932,24 @@ stored545:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z15, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around546
+	JNE       around288
 	VMOVDQU64 Z8, 192(BX)
-	JMP       stored547
+	JMP       stored289
 
-around546:
+around288:
 	VMOVNTDQ Z8, 192(BX)
 
-stored547:
-stored538:
+stored289:
+stored280:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result527
-	JMP  over529
+	JLT  result269
+	JMP  over271
 
-special539:
+special281:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow548
+	JEQ     narrow290
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -12389,13 +11958,13 @@ special539:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored538
+	JMP     stored280
 
-narrow548:
+narrow290:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip549
+	JEQ          skip291
 	SUBQ         SI, DI
-	JEQ          empty550
+	JEQ          empty292
 	SHRQ         $0x03, DI
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   DI, X10, X10
@@ -12409,10 +11978,10 @@ narrow548:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty550:
-skip549:
+empty292:
+skip291:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip551
+	JEQ       skip293
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -12438,63 +12007,63 @@ skip549:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip551:
-	JMP final537
+skip293:
+	JMP final279
 
-empty531:
+empty273:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed536
+	JNE       summed278
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around552
+	JNE       around294
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored553
+	JMP       stored295
 
-around552:
+around294:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored553:
-	JMP stored538
+stored295:
+	JMP stored280
 
-tooMany528:
+tooMany270:
 	MOVQ R8, results+24(FP)
 
-over529:
+over271:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip554
+	JEQ   skip296
 	ADDQ  $0x00000100, to+72(FP)
 
-skip554:
+skip296:
 	SUBQ $0x00000080, R10
-	JMP  tile525
+	JMP  tile267
 
-narrower526:
+narrower268:
 	CMPQ R10, $0x00000040
-	JLT  narrower556
+	JLT  narrower298
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over559
+	JGE  over301
 
-result557:
+result299:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few560
+	JLE   few302
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany558
+	JEQ   tooMany300
 
-few560:
+few302:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12503,7 +12072,7 @@ few560:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty561
+	JGE     empty303
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12513,9 +12082,9 @@ few560:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows563
+	JGE     rows305
 
-row562:
+row304:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12544,13 +12113,13 @@ row562:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row562
+	JLT          row304
 
-rows563:
+rows305:
 	CMPQ R13, DI
-	JGE  rows565
+	JGE  rows307
 
-row564:
+row306:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12575,14 +12144,14 @@ row564:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row564
+	JLT          row306
 
-rows565:
-summed566:
+rows307:
+summed308:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special569
+	JNE  special311
 
-final567:
+final309:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -12597,14 +12166,14 @@ final567:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around570
+	JNE       around312
 	VMOVDQU64 Z4, (BX)
-	JMP       stored571
+	JMP       stored313
 
-around570:
+around312:
 	VMOVNTDQ Z4, (BX)
 
-stored571:
+stored313:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -12619,35 +12188,35 @@ stored571:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around572
+	JNE       around314
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored573
+	JMP       stored315
 
-around572:
+around314:
 	VMOVNTDQ Z4, 64(BX)
 
-stored573:
-stored568:
+stored315:
+stored310:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result557
-	JMP  over559
+	JLT  result299
+	JMP  over301
 
-special569:
+special311:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow574
+	JEQ     narrow316
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored568
+	JMP     stored310
 
-narrow574:
+narrow316:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip575
+	JEQ          skip317
 	SUBQ         SI, DI
-	JEQ          empty576
+	JEQ          empty318
 	SHRQ         $0x03, DI
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   DI, X11, X11
@@ -12657,10 +12226,10 @@ narrow574:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty576:
-skip575:
+empty318:
+skip317:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip577
+	JEQ       skip319
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -12674,65 +12243,65 @@ skip575:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip577:
-	JMP final567
+skip319:
+	JMP final309
 
-empty561:
+empty303:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed566
+	JNE       summed308
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around578
+	JNE       around320
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored579
+	JMP       stored321
 
-around578:
+around320:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored579:
-	JMP stored568
+stored321:
+	JMP stored310
 
-tooMany558:
+tooMany300:
 	MOVQ R8, results+24(FP)
 
-over559:
+over301:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip580
+	JEQ   skip322
 	ADDQ  $0x00000080, to+72(FP)
 
-skip580:
+skip322:
 	SUBQ $0x00000040, R10
 
-narrower556:
+narrower298:
 	CMPQ R10, $0x00000020
-	JLT  narrower582
+	JLT  narrower324
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over585
+	JGE  over327
 
-result583:
+result325:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few586
+	JLE   few328
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany584
+	JEQ   tooMany326
 
-few586:
+few328:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty587
+	JGE     empty329
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12742,9 +12311,9 @@ few586:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows589
+	JGE     rows331
 
-row588:
+row330:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12764,13 +12333,13 @@ row588:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row588
+	JLT          row330
 
-rows589:
+rows331:
 	CMPQ R13, DI
-	JGE  rows591
+	JGE  rows333
 
-row590:
+row332:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12787,14 +12356,14 @@ row590:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row590
+	JLT          row332
 
-rows591:
-summed592:
+rows333:
+summed334:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special595
+	JNE  special337
 
-final593:
+final335:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -12809,33 +12378,33 @@ final593:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around596
+	JNE       around338
 	VMOVDQU64 Z2, (BX)
-	JMP       stored597
+	JMP       stored339
 
-around596:
+around338:
 	VMOVNTDQ Z2, (BX)
 
-stored597:
-stored594:
+stored339:
+stored336:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result583
-	JMP  over585
+	JLT  result325
+	JMP  over327
 
-special595:
+special337:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow598
+	JEQ     narrow340
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored594
+	JMP     stored336
 
-narrow598:
+narrow340:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip599
+	JEQ          skip341
 	SUBQ         SI, DI
-	JEQ          empty600
+	JEQ          empty342
 	SHRQ         $0x03, DI
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   DI, X12, X12
@@ -12843,10 +12412,10 @@ narrow598:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty600:
-skip599:
+empty342:
+skip341:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip601
+	JEQ       skip343
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -12854,62 +12423,62 @@ skip599:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip601:
-	JMP final593
+skip343:
+	JMP final335
 
-empty587:
+empty329:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed592
+	JNE       summed334
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around602
+	JNE       around344
 	VMOVDQU64 Z0, (BX)
-	JMP       stored603
+	JMP       stored345
 
-around602:
+around344:
 	VMOVNTDQ Z0, (BX)
 
-stored603:
-	JMP stored594
+stored345:
+	JMP stored336
 
-tooMany584:
+tooMany326:
 	MOVQ R8, results+24(FP)
 
-over585:
+over327:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip604
+	JEQ   skip346
 	ADDQ  $0x00000040, to+72(FP)
 
-skip604:
+skip346:
 	SUBQ $0x00000020, R10
 
-narrower582:
+narrower324:
 	CMPQ R10, $0x00000010
-	JLT  narrower606
+	JLT  narrower348
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over609
+	JGE  over351
 
-result607:
+result349:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few610
+	JLE   few352
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany608
+	JEQ   tooMany350
 
-few610:
+few352:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty611
+	JGE     empty353
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12919,9 +12488,9 @@ few610:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows613
+	JGE     rows355
 
-row612:
+row354:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12937,13 +12506,13 @@ row612:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row612
+	JLT          row354
 
-rows613:
+rows355:
 	CMPQ R13, DI
-	JGE  rows615
+	JGE  rows357
 
-row614:
+row356:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12956,14 +12525,14 @@ row614:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row614
+	JLT          row356
 
-rows615:
-summed616:
+rows357:
+summed358:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special619
+	JNE  special361
 
-final617:
+final359:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -12972,105 +12541,105 @@ final617:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around620
+	JNE       around362
 	VMOVDQU64 Y1, (BX)
-	JMP       stored621
+	JMP       stored363
 
-around620:
+around362:
 	VMOVNTDQ Y1, (BX)
 
-stored621:
-stored618:
+stored363:
+stored360:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result607
-	JMP  over609
+	JLT  result349
+	JMP  over351
 
-special619:
+special361:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow622
+	JEQ     narrow364
 	VMOVUPS Z0, (BX)
-	JMP     stored618
+	JMP     stored360
 
-narrow622:
+narrow364:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip623
+	JEQ          skip365
 	SUBQ         SI, DI
-	JEQ          empty624
+	JEQ          empty366
 	SHRQ         $0x03, DI
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   DI, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty624:
-skip623:
+empty366:
+skip365:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip625
+	JEQ       skip367
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip625:
-	JMP final617
+skip367:
+	JMP final359
 
-empty611:
+empty353:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed616
+	JNE       summed358
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around626
+	JNE       around368
 	VMOVDQU64 Y0, (BX)
-	JMP       stored627
+	JMP       stored369
 
-around626:
+around368:
 	VMOVNTDQ Y0, (BX)
 
-stored627:
-	JMP stored618
+stored369:
+	JMP stored360
 
-tooMany608:
+tooMany350:
 	MOVQ R8, results+24(FP)
 
-over609:
+over351:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip628
+	JEQ   skip370
 	ADDQ  $0x00000020, to+72(FP)
 
-skip628:
+skip370:
 	SUBQ $0x00000010, R10
 
-narrower606:
+narrower348:
 	TESTQ R10, R10
-	JLE   done629
+	JLE   done371
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over632
+	JGE   over374
 
-result630:
+result372:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few633
+	JLE   few375
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany631
+	JEQ   tooMany373
 
-few633:
+few375:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty634
+	JGE     empty376
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -13080,9 +12649,9 @@ few633:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows636
+	JGE     rows378
 
-row635:
+row377:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -13098,13 +12667,13 @@ row635:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row635
+	JLT          row377
 
-rows636:
+rows378:
 	CMPQ R13, DI
-	JGE  rows638
+	JGE  rows380
 
-row637:
+row379:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -13117,14 +12686,14 @@ row637:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row637
+	JLT          row379
 
-rows638:
-summed639:
+rows380:
+summed381:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special642
+	JNE  special384
 
-final640:
+final382:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13134,50 +12703,49 @@ final640:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored641:
+stored383:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result630
-	JMP  over632
+	JLT  result372
+	JMP  over374
 
-special642:
+special384:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow643
+	JEQ     narrow385
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored641
+	JMP     stored383
 
-narrow643:
+narrow385:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip644
+	JEQ          skip386
 	SUBQ         SI, DI
-	JEQ          empty645
+	JEQ          empty387
 	SHRQ         $0x03, DI
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   DI, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty645:
-skip644:
+empty387:
+skip386:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip646
+	JEQ         skip388
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip646:
-	JMP final640
+skip388:
+	JMP final382
 
-empty634:
-	JMP summed639
-	JMP stored641
+empty376:
+	JMP summed381
 
-tooMany631:
+tooMany373:
 	MOVQ R8, results+24(FP)
 
-over632:
-done629:
+over374:
+done371:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -13192,22 +12760,22 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none647
+	JEQ   none389
 	SUBQ  positions+32(FP), AX
 
-none647:
+none389:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile648:
+tile390:
 	CMPQ R10, $0x00000080
-	JLT  narrower649
+	JLT  narrower391
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over652
+	JGE  over394
 
-result650:
+result392:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13217,7 +12785,7 @@ result650:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty653
+	JGE     empty395
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -13241,9 +12809,9 @@ result650:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows656
+	JGE     rows398
 
-row655:
+row397:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13303,13 +12871,13 @@ row655:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row655
+	JLT        row397
 
-rows656:
+rows398:
 	CMPQ R11, DI
-	JGE  rows658
+	JGE  rows400
 
-row657:
+row399:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -13363,9 +12931,9 @@ row657:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row657
+	JLT       row399
 
-rows658:
+rows400:
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -13384,7 +12952,7 @@ rows658:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none659
+	JEQ           none401
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -13489,10 +13057,10 @@ rows658:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none659:
-	JMP stored654
+none401:
+	JMP stored396
 
-empty653:
+empty395:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -13519,7 +13087,7 @@ empty653:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none660
+	JEQ       none402
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -13544,30 +13112,30 @@ empty653:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none660:
-stored654:
+none402:
+stored396:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result650
-	JMP  over652
+	JLT  result392
+	JMP  over394
 	MOVQ R8, results+24(FP)
 
-over652:
+over394:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile648
+	JMP  tile390
 
-narrower649:
+narrower391:
 	CMPQ R10, $0x00000040
-	JLT  narrower662
+	JLT  narrower404
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over665
+	JGE  over407
 
-result663:
+result405:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13577,7 +13145,7 @@ result663:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty666
+	JGE     empty408
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -13593,9 +13161,9 @@ result663:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows669
+	JGE     rows411
 
-row668:
+row410:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13629,13 +13197,13 @@ row668:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row668
+	JLT        row410
 
-rows669:
+rows411:
 	CMPQ R11, DI
-	JGE  rows671
+	JGE  rows413
 
-row670:
+row412:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -13665,9 +13233,9 @@ row670:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row670
+	JLT       row412
 
-rows671:
+rows413:
 	VMOVDQU64     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -13678,7 +13246,7 @@ rows671:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none672
+	JEQ           none414
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -13735,10 +13303,10 @@ rows671:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none672:
-	JMP stored667
+none414:
+	JMP stored409
 
-empty666:
+empty408:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -13753,7 +13321,7 @@ empty666:
 	VPERMT2W  Z3, Z4, Z5
 	VMOVUPS   Z5, 64(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none673
+	JEQ       none415
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -13770,29 +13338,29 @@ empty666:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none673:
-stored667:
+none415:
+stored409:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result663
-	JMP  over665
+	JLT  result405
+	JMP  over407
 	MOVQ R8, results+24(FP)
 
-over665:
+over407:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower662:
+narrower404:
 	CMPQ R10, $0x00000020
-	JLT  narrower675
+	JLT  narrower417
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over678
+	JGE  over420
 
-result676:
+result418:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13802,7 +13370,7 @@ result676:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty679
+	JGE     empty421
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -13814,9 +13382,9 @@ result676:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows682
+	JGE     rows424
 
-row681:
+row423:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13837,13 +13405,13 @@ row681:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row681
+	JLT        row423
 
-rows682:
+rows424:
 	CMPQ R11, DI
-	JGE  rows684
+	JGE  rows426
 
-row683:
+row425:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -13861,16 +13429,16 @@ row683:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row683
+	JLT       row425
 
-rows684:
+rows426:
 	VMOVDQU64     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none685
+	JEQ           none427
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -13903,10 +13471,10 @@ rows684:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none685:
-	JMP stored680
+none427:
+	JMP stored422
 
-empty679:
+empty421:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -13915,7 +13483,7 @@ empty679:
 	VPERMT2W  Z1, Z2, Z3
 	VMOVUPS   Z3, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none686
+	JEQ       none428
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -13928,29 +13496,29 @@ empty679:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none686:
-stored680:
+none428:
+stored422:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result676
-	JMP  over678
+	JLT  result418
+	JMP  over420
 	MOVQ R8, results+24(FP)
 
-over678:
+over420:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower675:
+narrower417:
 	CMPQ R10, $0x00000010
-	JLT  narrower688
+	JLT  narrower430
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over691
+	JGE  over433
 
-result689:
+result431:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13960,7 +13528,7 @@ result689:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty692
+	JGE     empty434
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -13970,9 +13538,9 @@ result689:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows695
+	JGE     rows437
 
-row694:
+row436:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13987,13 +13555,13 @@ row694:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row694
+	JLT        row436
 
-rows695:
+rows437:
 	CMPQ R11, DI
-	JGE  rows697
+	JGE  rows439
 
-row696:
+row438:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -14005,15 +13573,15 @@ row696:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row696
+	JLT       row438
 
-rows697:
+rows439:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none698
+	JEQ           none440
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14034,17 +13602,17 @@ rows697:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none698:
-	JMP stored693
+none440:
+	JMP stored435
 
-empty692:
+empty434:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z1
 	VPMOVDW Z1, Y1
 	VMOVUPS Y1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none699
+	JEQ     none441
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -14055,32 +13623,32 @@ empty692:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none699:
-stored693:
+none441:
+stored435:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result689
-	JMP  over691
+	JLT  result431
+	JMP  over433
 	MOVQ R8, results+24(FP)
 
-over691:
+over433:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower688:
+narrower430:
 	TESTQ R10, R10
-	JLE   done700
+	JLE   done442
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over703
+	JGE   over445
 
-result701:
+result443:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -14090,7 +13658,7 @@ result701:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty704
+	JGE     empty446
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -14100,9 +13668,9 @@ result701:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows707
+	JGE     rows449
 
-row706:
+row448:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -14117,13 +13685,13 @@ row706:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row706
+	JLT         row448
 
-rows707:
+rows449:
 	CMPQ R11, DI
-	JGE  rows709
+	JGE  rows451
 
-row708:
+row450:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -14135,15 +13703,15 @@ row708:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row708
+	JLT         row450
 
-rows709:
+rows451:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none710
+	JEQ           none452
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14165,17 +13733,17 @@ rows709:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none710:
-	JMP stored705
+none452:
+	JMP stored447
 
-empty704:
+empty446:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z1
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none711
+	JEQ       none453
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14187,17 +13755,17 @@ empty704:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none711:
-stored705:
+none453:
+stored447:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result701
-	JMP  over703
+	JLT  result443
+	JMP  over445
 	MOVQ R8, results+24(FP)
 
-over703:
-done700:
+over445:
+done442:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -16349,1884 +15917,12 @@ skip265:
 
 empty243:
 	JMP summed258
-	JMP stored260
 
 tooMany239:
 	MOVQ DI, results+24(FP)
 
 over240:
 done237:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
-	VZEROUPPER
-	RET
-
-// func sumRowsAVX512F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·sumRowsAVX512F32ToF16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
-	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile266:
-	CMPQ R9, $0x00000100
-	JLT  narrower267
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over270
-
-result268:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few271
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany269
-
-few271:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
-	CMPQ    BX, SI
-	JGE     empty273
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none274
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -32(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows276
-
-row275:
-	MOVQ         32(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       256(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z4, Z4
-	PREFETCHT0   256(R8)(R13*1)
-	VMULPS       320(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z5, Z5
-	PREFETCHT0   320(R8)(R13*1)
-	VMULPS       384(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z6, Z6
-	PREFETCHT0   384(R8)(R13*1)
-	VMULPS       448(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z7, Z7
-	PREFETCHT0   448(R8)(R13*1)
-	VMULPS       512(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z8, Z8
-	PREFETCHT0   512(R8)(R13*1)
-	VMULPS       576(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z9, Z9
-	PREFETCHT0   576(R8)(R13*1)
-	VMULPS       640(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z10, Z10
-	PREFETCHT0   640(R8)(R13*1)
-	VMULPS       704(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z11, Z11
-	PREFETCHT0   704(R8)(R13*1)
-	VMULPS       768(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z12, Z12
-	PREFETCHT0   768(R8)(R13*1)
-	VMULPS       832(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z13, Z13
-	PREFETCHT0   832(R8)(R13*1)
-	VMULPS       896(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z14, Z14
-	PREFETCHT0   896(R8)(R13*1)
-	VMULPS       960(R8)(R12*1), Z16, Z16
-	VADDPS       Z16, Z15, Z15
-	PREFETCHT0   960(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row275
-
-rows276:
-	CMPQ R11, SI
-	JGE  rows280
-
-row279:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z3, Z3
-	VMULPS       256(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z4, Z4
-	VMULPS       320(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z5, Z5
-	VMULPS       384(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z6, Z6
-	VMULPS       448(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z7, Z7
-	VMULPS       512(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z8, Z8
-	VMULPS       576(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z9, Z9
-	VMULPS       640(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z10, Z10
-	VMULPS       704(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z11, Z11
-	VMULPS       768(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z12, Z12
-	VMULPS       832(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z13, Z13
-	VMULPS       896(R8)(R12*1), Z16, Z17
-	VADDPS       Z17, Z14, Z14
-	VMULPS       960(R8)(R12*1), Z16, Z16
-	VADDPS       Z16, Z15, Z15
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row279
-
-rows280:
-	JMP summed272
-
-none274:
-	MOVQ    BX, R10
-	LEAQ    -32(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows284
-
-row283:
-	MOVQ       32(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     256(R8)(R11*1), Z4, Z4
-	PREFETCHT0 256(R8)(R12*1)
-	VADDPS     320(R8)(R11*1), Z5, Z5
-	PREFETCHT0 320(R8)(R12*1)
-	VADDPS     384(R8)(R11*1), Z6, Z6
-	PREFETCHT0 384(R8)(R12*1)
-	VADDPS     448(R8)(R11*1), Z7, Z7
-	PREFETCHT0 448(R8)(R12*1)
-	VADDPS     512(R8)(R11*1), Z8, Z8
-	PREFETCHT0 512(R8)(R12*1)
-	VADDPS     576(R8)(R11*1), Z9, Z9
-	PREFETCHT0 576(R8)(R12*1)
-	VADDPS     640(R8)(R11*1), Z10, Z10
-	PREFETCHT0 640(R8)(R12*1)
-	VADDPS     704(R8)(R11*1), Z11, Z11
-	PREFETCHT0 704(R8)(R12*1)
-	VADDPS     768(R8)(R11*1), Z12, Z12
-	PREFETCHT0 768(R8)(R12*1)
-	VADDPS     832(R8)(R11*1), Z13, Z13
-	PREFETCHT0 832(R8)(R12*1)
-	VADDPS     896(R8)(R11*1), Z14, Z14
-	PREFETCHT0 896(R8)(R12*1)
-	VADDPS     960(R8)(R11*1), Z15, Z15
-	PREFETCHT0 960(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row283
-
-rows284:
-	CMPQ R10, SI
-	JGE  rows286
-
-row285:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	VADDPS 256(R8)(R11*1), Z4, Z4
-	VADDPS 320(R8)(R11*1), Z5, Z5
-	VADDPS 384(R8)(R11*1), Z6, Z6
-	VADDPS 448(R8)(R11*1), Z7, Z7
-	VADDPS 512(R8)(R11*1), Z8, Z8
-	VADDPS 576(R8)(R11*1), Z9, Z9
-	VADDPS 640(R8)(R11*1), Z10, Z10
-	VADDPS 704(R8)(R11*1), Z11, Z11
-	VADDPS 768(R8)(R11*1), Z12, Z12
-	VADDPS 832(R8)(R11*1), Z13, Z13
-	VADDPS 896(R8)(R11*1), Z14, Z14
-	VADDPS 960(R8)(R11*1), Z15, Z15
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row285
-
-rows286:
-summed272:
-summed287:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special290
-
-final288:
-	VCVTPS2PH $0x00, Z0, Y16
-	VCVTPS2PH $0x00, Z1, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around291
-	VMOVDQU64 Y16, (AX)
-	VMOVDQU64 Y17, 32(AX)
-	JMP       stored292
-
-around291:
-	VMOVNTDQ Y16, (AX)
-	VMOVNTDQ Y17, 32(AX)
-
-stored292:
-	VCVTPS2PH $0x00, Z2, Y16
-	VCVTPS2PH $0x00, Z3, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around293
-	VMOVDQU64 Y16, 64(AX)
-	VMOVDQU64 Y17, 96(AX)
-	JMP       stored294
-
-around293:
-	VMOVNTDQ Y16, 64(AX)
-	VMOVNTDQ Y17, 96(AX)
-
-stored294:
-	VCVTPS2PH $0x00, Z4, Y16
-	VCVTPS2PH $0x00, Z5, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around295
-	VMOVDQU64 Y16, 128(AX)
-	VMOVDQU64 Y17, 160(AX)
-	JMP       stored296
-
-around295:
-	VMOVNTDQ Y16, 128(AX)
-	VMOVNTDQ Y17, 160(AX)
-
-stored296:
-	VCVTPS2PH $0x00, Z6, Y16
-	VCVTPS2PH $0x00, Z7, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around297
-	VMOVDQU64 Y16, 192(AX)
-	VMOVDQU64 Y17, 224(AX)
-	JMP       stored298
-
-around297:
-	VMOVNTDQ Y16, 192(AX)
-	VMOVNTDQ Y17, 224(AX)
-
-stored298:
-	VCVTPS2PH $0x00, Z8, Y16
-	VCVTPS2PH $0x00, Z9, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around299
-	VMOVDQU64 Y16, 256(AX)
-	VMOVDQU64 Y17, 288(AX)
-	JMP       stored300
-
-around299:
-	VMOVNTDQ Y16, 256(AX)
-	VMOVNTDQ Y17, 288(AX)
-
-stored300:
-	VCVTPS2PH $0x00, Z10, Y16
-	VCVTPS2PH $0x00, Z11, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around301
-	VMOVDQU64 Y16, 320(AX)
-	VMOVDQU64 Y17, 352(AX)
-	JMP       stored302
-
-around301:
-	VMOVNTDQ Y16, 320(AX)
-	VMOVNTDQ Y17, 352(AX)
-
-stored302:
-	VCVTPS2PH $0x00, Z12, Y16
-	VCVTPS2PH $0x00, Z13, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around303
-	VMOVDQU64 Y16, 384(AX)
-	VMOVDQU64 Y17, 416(AX)
-	JMP       stored304
-
-around303:
-	VMOVNTDQ Y16, 384(AX)
-	VMOVNTDQ Y17, 416(AX)
-
-stored304:
-	VCVTPS2PH $0x00, Z14, Y16
-	VCVTPS2PH $0x00, Z15, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around305
-	VMOVDQU64 Y16, 448(AX)
-	VMOVDQU64 Y17, 480(AX)
-	JMP       stored306
-
-around305:
-	VMOVNTDQ Y16, 448(AX)
-	VMOVNTDQ Y17, 480(AX)
-
-stored306:
-stored289:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result268
-	JMP  over270
-
-special290:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow307
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	VMOVUPS Z8, 512(AX)
-	VMOVUPS Z9, 576(AX)
-	VMOVUPS Z10, 640(AX)
-	VMOVUPS Z11, 704(AX)
-	VMOVUPS Z12, 768(AX)
-	VMOVUPS Z13, 832(AX)
-	VMOVUPS Z14, 896(AX)
-	VMOVUPS Z15, 960(AX)
-	JMP     stored289
-
-narrow307:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip308
-	SUBQ         BX, SI
-	JEQ          empty309
-	SHRQ         $0x03, SI
-	VPXORD       X18, X18, X18
-	VCVTSI2SSQ   SI, X18, X18
-	VBROADCASTSS X18, Z16
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-	VDIVPS       Z16, Z4, Z4
-	VDIVPS       Z16, Z5, Z5
-	VDIVPS       Z16, Z6, Z6
-	VDIVPS       Z16, Z7, Z7
-	VDIVPS       Z16, Z8, Z8
-	VDIVPS       Z16, Z9, Z9
-	VDIVPS       Z16, Z10, Z10
-	VDIVPS       Z16, Z11, Z11
-	VDIVPS       Z16, Z12, Z12
-	VDIVPS       Z16, Z13, Z13
-	VDIVPS       Z16, Z14, Z14
-	VDIVPS       Z16, Z15, Z15
-
-empty309:
-skip308:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip310
-	VCVTPH2PS (AX), Z16
-	VADDPS    Z0, Z16, Z0
-	VCVTPH2PS 32(AX), Z16
-	VADDPS    Z1, Z16, Z1
-	VCVTPH2PS 64(AX), Z16
-	VADDPS    Z2, Z16, Z2
-	VCVTPH2PS 96(AX), Z16
-	VADDPS    Z3, Z16, Z3
-	VCVTPH2PS 128(AX), Z16
-	VADDPS    Z4, Z16, Z4
-	VCVTPH2PS 160(AX), Z16
-	VADDPS    Z5, Z16, Z5
-	VCVTPH2PS 192(AX), Z16
-	VADDPS    Z6, Z16, Z6
-	VCVTPH2PS 224(AX), Z16
-	VADDPS    Z7, Z16, Z7
-	VCVTPH2PS 256(AX), Z16
-	VADDPS    Z8, Z16, Z8
-	VCVTPH2PS 288(AX), Z16
-	VADDPS    Z9, Z16, Z9
-	VCVTPH2PS 320(AX), Z16
-	VADDPS    Z10, Z16, Z10
-	VCVTPH2PS 352(AX), Z16
-	VADDPS    Z11, Z16, Z11
-	VCVTPH2PS 384(AX), Z16
-	VADDPS    Z12, Z16, Z12
-	VCVTPH2PS 416(AX), Z16
-	VADDPS    Z13, Z16, Z13
-	VCVTPH2PS 448(AX), Z16
-	VADDPS    Z14, Z16, Z14
-	VCVTPH2PS 480(AX), Z16
-	VADDPS    Z15, Z16, Z15
-
-skip310:
-	JMP final288
-
-empty273:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed287
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around311
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
-	JMP       stored312
-
-around311:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
-
-stored312:
-	JMP stored289
-
-tooMany269:
-	MOVQ DI, results+24(FP)
-
-over270:
-	ADDQ  $0x00000400, R8
-	ADDQ  $0x00000200, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip313
-	ADDQ  $0x00000200, to+56(FP)
-
-skip313:
-	SUBQ $0x00000100, R9
-	JMP  tile266
-
-narrower267:
-	CMPQ R9, $0x00000080
-	JLT  narrower315
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over318
-
-result316:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few319
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany317
-
-few319:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	CMPQ    BX, SI
-	JGE     empty321
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none322
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows324
-
-row323:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       256(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z4, Z4
-	PREFETCHT0   256(R8)(R13*1)
-	VMULPS       320(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z5, Z5
-	PREFETCHT0   320(R8)(R13*1)
-	VMULPS       384(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z6, Z6
-	PREFETCHT0   384(R8)(R13*1)
-	VMULPS       448(R8)(R12*1), Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	PREFETCHT0   448(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row323
-
-rows324:
-	CMPQ R11, SI
-	JGE  rows328
-
-row327:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z3, Z3
-	VMULPS       256(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z4, Z4
-	VMULPS       320(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z5, Z5
-	VMULPS       384(R8)(R12*1), Z8, Z9
-	VADDPS       Z9, Z6, Z6
-	VMULPS       448(R8)(R12*1), Z8, Z8
-	VADDPS       Z8, Z7, Z7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row327
-
-rows328:
-	JMP summed320
-
-none322:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows332
-
-row331:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     256(R8)(R11*1), Z4, Z4
-	PREFETCHT0 256(R8)(R12*1)
-	VADDPS     320(R8)(R11*1), Z5, Z5
-	PREFETCHT0 320(R8)(R12*1)
-	VADDPS     384(R8)(R11*1), Z6, Z6
-	PREFETCHT0 384(R8)(R12*1)
-	VADDPS     448(R8)(R11*1), Z7, Z7
-	PREFETCHT0 448(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row331
-
-rows332:
-	CMPQ R10, SI
-	JGE  rows334
-
-row333:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	VADDPS 256(R8)(R11*1), Z4, Z4
-	VADDPS 320(R8)(R11*1), Z5, Z5
-	VADDPS 384(R8)(R11*1), Z6, Z6
-	VADDPS 448(R8)(R11*1), Z7, Z7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row333
-
-rows334:
-summed320:
-summed335:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special338
-
-final336:
-	VCVTPS2PH $0x00, Z0, Y8
-	VCVTPS2PH $0x00, Z1, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around339
-	VMOVDQU64 Y8, (AX)
-	VMOVDQU64 Y9, 32(AX)
-	JMP       stored340
-
-around339:
-	VMOVNTDQ Y8, (AX)
-	VMOVNTDQ Y9, 32(AX)
-
-stored340:
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around341
-	VMOVDQU64 Y8, 64(AX)
-	VMOVDQU64 Y9, 96(AX)
-	JMP       stored342
-
-around341:
-	VMOVNTDQ Y8, 64(AX)
-	VMOVNTDQ Y9, 96(AX)
-
-stored342:
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around343
-	VMOVDQU64 Y8, 128(AX)
-	VMOVDQU64 Y9, 160(AX)
-	JMP       stored344
-
-around343:
-	VMOVNTDQ Y8, 128(AX)
-	VMOVNTDQ Y9, 160(AX)
-
-stored344:
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around345
-	VMOVDQU64 Y8, 192(AX)
-	VMOVDQU64 Y9, 224(AX)
-	JMP       stored346
-
-around345:
-	VMOVNTDQ Y8, 192(AX)
-	VMOVNTDQ Y9, 224(AX)
-
-stored346:
-stored337:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result316
-	JMP  over318
-
-special338:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow347
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	JMP     stored337
-
-narrow347:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip348
-	SUBQ         BX, SI
-	JEQ          empty349
-	SHRQ         $0x03, SI
-	VPXORD       X19, X19, X19
-	VCVTSI2SSQ   SI, X19, X19
-	VBROADCASTSS X19, Z8
-	VDIVPS       Z8, Z0, Z0
-	VDIVPS       Z8, Z1, Z1
-	VDIVPS       Z8, Z2, Z2
-	VDIVPS       Z8, Z3, Z3
-	VDIVPS       Z8, Z4, Z4
-	VDIVPS       Z8, Z5, Z5
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
-
-empty349:
-skip348:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip350
-	VCVTPH2PS (AX), Z8
-	VADDPS    Z0, Z8, Z0
-	VCVTPH2PS 32(AX), Z8
-	VADDPS    Z1, Z8, Z1
-	VCVTPH2PS 64(AX), Z8
-	VADDPS    Z2, Z8, Z2
-	VCVTPH2PS 96(AX), Z8
-	VADDPS    Z3, Z8, Z3
-	VCVTPH2PS 128(AX), Z8
-	VADDPS    Z4, Z8, Z4
-	VCVTPH2PS 160(AX), Z8
-	VADDPS    Z5, Z8, Z5
-	VCVTPH2PS 192(AX), Z8
-	VADDPS    Z6, Z8, Z6
-	VCVTPH2PS 224(AX), Z8
-	VADDPS    Z7, Z8, Z7
-
-skip350:
-	JMP final336
-
-empty321:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed335
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around351
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	JMP       stored352
-
-around351:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-
-stored352:
-	JMP stored337
-
-tooMany317:
-	MOVQ DI, results+24(FP)
-
-over318:
-	ADDQ  $0x00000200, R8
-	ADDQ  $0x00000100, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip353
-	ADDQ  $0x00000100, to+56(FP)
-
-skip353:
-	SUBQ $0x00000080, R9
-
-narrower315:
-	CMPQ R9, $0x00000060
-	JLT  narrower355
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over358
-
-result356:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few359
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany357
-
-few359:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	CMPQ    BX, SI
-	JGE     empty361
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none362
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows364
-
-row363:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       256(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z4, Z4
-	PREFETCHT0   256(R8)(R13*1)
-	VMULPS       320(R8)(R12*1), Z6, Z6
-	VADDPS       Z6, Z5, Z5
-	PREFETCHT0   320(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row363
-
-rows364:
-	CMPQ R11, SI
-	JGE  rows368
-
-row367:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z3, Z3
-	VMULPS       256(R8)(R12*1), Z6, Z7
-	VADDPS       Z7, Z4, Z4
-	VMULPS       320(R8)(R12*1), Z6, Z6
-	VADDPS       Z6, Z5, Z5
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row367
-
-rows368:
-	JMP summed360
-
-none362:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows372
-
-row371:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     256(R8)(R11*1), Z4, Z4
-	PREFETCHT0 256(R8)(R12*1)
-	VADDPS     320(R8)(R11*1), Z5, Z5
-	PREFETCHT0 320(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row371
-
-rows372:
-	CMPQ R10, SI
-	JGE  rows374
-
-row373:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	VADDPS 256(R8)(R11*1), Z4, Z4
-	VADDPS 320(R8)(R11*1), Z5, Z5
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row373
-
-rows374:
-summed360:
-summed375:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special378
-
-final376:
-	VCVTPS2PH $0x00, Z0, Y6
-	VCVTPS2PH $0x00, Z1, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around379
-	VMOVDQU64 Y6, (AX)
-	VMOVDQU64 Y7, 32(AX)
-	JMP       stored380
-
-around379:
-	VMOVNTDQ Y6, (AX)
-	VMOVNTDQ Y7, 32(AX)
-
-stored380:
-	VCVTPS2PH $0x00, Z2, Y6
-	VCVTPS2PH $0x00, Z3, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around381
-	VMOVDQU64 Y6, 64(AX)
-	VMOVDQU64 Y7, 96(AX)
-	JMP       stored382
-
-around381:
-	VMOVNTDQ Y6, 64(AX)
-	VMOVNTDQ Y7, 96(AX)
-
-stored382:
-	VCVTPS2PH $0x00, Z4, Y6
-	VCVTPS2PH $0x00, Z5, Y7
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around383
-	VMOVDQU64 Y6, 128(AX)
-	VMOVDQU64 Y7, 160(AX)
-	JMP       stored384
-
-around383:
-	VMOVNTDQ Y6, 128(AX)
-	VMOVNTDQ Y7, 160(AX)
-
-stored384:
-stored377:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result356
-	JMP  over358
-
-special378:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow385
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	JMP     stored377
-
-narrow385:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip386
-	SUBQ         BX, SI
-	JEQ          empty387
-	SHRQ         $0x03, SI
-	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   SI, X20, X20
-	VBROADCASTSS X20, Z6
-	VDIVPS       Z6, Z0, Z0
-	VDIVPS       Z6, Z1, Z1
-	VDIVPS       Z6, Z2, Z2
-	VDIVPS       Z6, Z3, Z3
-	VDIVPS       Z6, Z4, Z4
-	VDIVPS       Z6, Z5, Z5
-
-empty387:
-skip386:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip388
-	VCVTPH2PS (AX), Z6
-	VADDPS    Z0, Z6, Z0
-	VCVTPH2PS 32(AX), Z6
-	VADDPS    Z1, Z6, Z1
-	VCVTPH2PS 64(AX), Z6
-	VADDPS    Z2, Z6, Z2
-	VCVTPH2PS 96(AX), Z6
-	VADDPS    Z3, Z6, Z3
-	VCVTPH2PS 128(AX), Z6
-	VADDPS    Z4, Z6, Z4
-	VCVTPH2PS 160(AX), Z6
-	VADDPS    Z5, Z6, Z5
-
-skip388:
-	JMP final376
-
-empty361:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed375
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around389
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	JMP       stored390
-
-around389:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-
-stored390:
-	JMP stored377
-
-tooMany357:
-	MOVQ DI, results+24(FP)
-
-over358:
-	ADDQ  $0x00000180, R8
-	ADDQ  $0x000000c0, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip391
-	ADDQ  $0x000000c0, to+56(FP)
-
-skip391:
-	SUBQ $0x00000060, R9
-
-narrower355:
-	CMPQ R9, $0x00000040
-	JLT  narrower393
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over396
-
-result394:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few397
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany395
-
-few397:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	CMPQ    BX, SI
-	JGE     empty399
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none400
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows402
-
-row401:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       128(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z2, Z2
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       192(R8)(R12*1), Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	PREFETCHT0   192(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row401
-
-rows402:
-	CMPQ R11, SI
-	JGE  rows406
-
-row405:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z1, Z1
-	VMULPS       128(R8)(R12*1), Z4, Z5
-	VADDPS       Z5, Z2, Z2
-	VMULPS       192(R8)(R12*1), Z4, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row405
-
-rows406:
-	JMP summed398
-
-none400:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows410
-
-row409:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     128(R8)(R11*1), Z2, Z2
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     192(R8)(R11*1), Z3, Z3
-	PREFETCHT0 192(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row409
-
-rows410:
-	CMPQ R10, SI
-	JGE  rows412
-
-row411:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	VADDPS 128(R8)(R11*1), Z2, Z2
-	VADDPS 192(R8)(R11*1), Z3, Z3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row411
-
-rows412:
-summed398:
-summed413:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special416
-
-final414:
-	VCVTPS2PH $0x00, Z0, Y4
-	VCVTPS2PH $0x00, Z1, Y5
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around417
-	VMOVDQU64 Y4, (AX)
-	VMOVDQU64 Y5, 32(AX)
-	JMP       stored418
-
-around417:
-	VMOVNTDQ Y4, (AX)
-	VMOVNTDQ Y5, 32(AX)
-
-stored418:
-	VCVTPS2PH $0x00, Z2, Y4
-	VCVTPS2PH $0x00, Z3, Y5
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around419
-	VMOVDQU64 Y4, 64(AX)
-	VMOVDQU64 Y5, 96(AX)
-	JMP       stored420
-
-around419:
-	VMOVNTDQ Y4, 64(AX)
-	VMOVNTDQ Y5, 96(AX)
-
-stored420:
-stored415:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result394
-	JMP  over396
-
-special416:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow421
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	JMP     stored415
-
-narrow421:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip422
-	SUBQ         BX, SI
-	JEQ          empty423
-	SHRQ         $0x03, SI
-	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
-	VBROADCASTSS X21, Z4
-	VDIVPS       Z4, Z0, Z0
-	VDIVPS       Z4, Z1, Z1
-	VDIVPS       Z4, Z2, Z2
-	VDIVPS       Z4, Z3, Z3
-
-empty423:
-skip422:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip424
-	VCVTPH2PS (AX), Z4
-	VADDPS    Z0, Z4, Z0
-	VCVTPH2PS 32(AX), Z4
-	VADDPS    Z1, Z4, Z1
-	VCVTPH2PS 64(AX), Z4
-	VADDPS    Z2, Z4, Z2
-	VCVTPH2PS 96(AX), Z4
-	VADDPS    Z3, Z4, Z3
-
-skip424:
-	JMP final414
-
-empty399:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed413
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around425
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	JMP       stored426
-
-around425:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-
-stored426:
-	JMP stored415
-
-tooMany395:
-	MOVQ DI, results+24(FP)
-
-over396:
-	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000080, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip427
-	ADDQ  $0x00000080, to+56(FP)
-
-skip427:
-	SUBQ $0x00000040, R9
-
-narrower393:
-	CMPQ R9, $0x00000020
-	JLT  narrower429
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over432
-
-result430:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few433
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany431
-
-few433:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	CMPQ    BX, SI
-	JGE     empty435
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none436
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows438
-
-row437:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z2, Z3
-	VADDPS       Z3, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       64(R8)(R12*1), Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	PREFETCHT0   64(R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row437
-
-rows438:
-	CMPQ R11, SI
-	JGE  rows442
-
-row441:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z2, Z3
-	VADDPS       Z3, Z0, Z0
-	VMULPS       64(R8)(R12*1), Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row441
-
-rows442:
-	JMP summed434
-
-none436:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows446
-
-row445:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     64(R8)(R11*1), Z1, Z1
-	PREFETCHT0 64(R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row445
-
-rows446:
-	CMPQ R10, SI
-	JGE  rows448
-
-row447:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	VADDPS 64(R8)(R11*1), Z1, Z1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row447
-
-rows448:
-summed434:
-summed449:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special452
-
-final450:
-	VCVTPS2PH $0x00, Z0, Y2
-	VCVTPS2PH $0x00, Z1, Y3
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around453
-	VMOVDQU64 Y2, (AX)
-	VMOVDQU64 Y3, 32(AX)
-	JMP       stored454
-
-around453:
-	VMOVNTDQ Y2, (AX)
-	VMOVNTDQ Y3, 32(AX)
-
-stored454:
-stored451:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result430
-	JMP  over432
-
-special452:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow455
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	JMP     stored451
-
-narrow455:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip456
-	SUBQ         BX, SI
-	JEQ          empty457
-	SHRQ         $0x03, SI
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
-	VBROADCASTSS X22, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
-
-empty457:
-skip456:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip458
-	VCVTPH2PS (AX), Z2
-	VADDPS    Z0, Z2, Z0
-	VCVTPH2PS 32(AX), Z2
-	VADDPS    Z1, Z2, Z1
-
-skip458:
-	JMP final450
-
-empty435:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed449
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around459
-	VMOVDQU64 Z0, (AX)
-	JMP       stored460
-
-around459:
-	VMOVNTDQ Z0, (AX)
-
-stored460:
-	JMP stored451
-
-tooMany431:
-	MOVQ DI, results+24(FP)
-
-over432:
-	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip461
-	ADDQ  $0x00000040, to+56(FP)
-
-skip461:
-	SUBQ $0x00000020, R9
-
-narrower429:
-	CMPQ R9, $0x00000010
-	JLT  narrower463
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over466
-
-result464:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few467
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany465
-
-few467:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty469
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none470
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows472
-
-row471:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row471
-
-rows472:
-	CMPQ R11, SI
-	JGE  rows476
-
-row475:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row475
-
-rows476:
-	JMP summed468
-
-none470:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows480
-
-row479:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Z0, Z0
-	PREFETCHT0 (R8)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row479
-
-rows480:
-	CMPQ R10, SI
-	JGE  rows482
-
-row481:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Z0, Z0
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row481
-
-rows482:
-summed468:
-summed483:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special486
-
-final484:
-	VCVTPS2PH $0x00, Z0, Y1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around487
-	VMOVDQU64 Y1, (AX)
-	JMP       stored488
-
-around487:
-	VMOVNTDQ Y1, (AX)
-
-stored488:
-stored485:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result464
-	JMP  over466
-
-special486:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow489
-	VMOVUPS Z0, (AX)
-	JMP     stored485
-
-narrow489:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip490
-	SUBQ         BX, SI
-	JEQ          empty491
-	SHRQ         $0x03, SI
-	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
-	VBROADCASTSS X23, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty491:
-skip490:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip492
-	VCVTPH2PS (AX), Z1
-	VADDPS    Z0, Z1, Z0
-
-skip492:
-	JMP final484
-
-empty469:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed483
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around493
-	VMOVDQU64 Y0, (AX)
-	JMP       stored494
-
-around493:
-	VMOVNTDQ Y0, (AX)
-
-stored494:
-	JMP stored485
-
-tooMany465:
-	MOVQ DI, results+24(FP)
-
-over466:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000020, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip495
-	ADDQ  $0x00000020, to+56(FP)
-
-skip495:
-	SUBQ $0x00000010, R9
-
-narrower463:
-	TESTQ R9, R9
-	JLE   done496
-	MOVQ  $-1, AX
-	BZHIQ R9, AX, AX
-	KMOVW AX, K1
-	MOVQ  to+56(FP), AX
-	XORQ  DI, DI
-	CMPQ  DI, results+24(FP)
-	JGE   over499
-
-result497:
-	MOVQ  start+16(FP), R9
-	MOVQ  (R9)(DI*8), BX
-	MOVQ  8(R9)(DI*8), SI
-	MOVQ  SI, R9
-	SUBQ  BX, R9
-	CMPQ  R9, $0x00000100
-	JLE   few500
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany498
-
-few500:
-	MOVQ    positions+32(FP), R9
-	LEAQ    (R9)(BX*8), BX
-	LEAQ    (R9)(SI*8), SI
-	VPXORD  Z0, Z0, Z0
-	CMPQ    BX, SI
-	JGE     empty502
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none503
-	MOVQ    BX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows505
-
-row504:
-	MOVQ         128(R10), R12
-	IMULQ        CX, R12
-	MOVQ         (R10), R11
-	IMULQ        CX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
-	VMOVUPS.Z    (R8)(R11*1), K1, Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	PREFETCHT0   (R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row504
-
-rows505:
-	CMPQ R10, SI
-	JGE  rows509
-
-row508:
-	MOVQ         (R10), R11
-	IMULQ        CX, R11
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
-	VMOVUPS.Z    (R8)(R11*1), K1, Z2
-	VMULPS       Z2, Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row508
-
-rows509:
-	JMP summed501
-
-none503:
-	MOVQ    BX, R9
-	LEAQ    -128(DX), R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R9, R12
-	JGE     rows513
-
-row512:
-	MOVQ       128(R9), R11
-	IMULQ      CX, R11
-	MOVQ       (R9), R10
-	IMULQ      CX, R10
-	VMOVUPS.Z  (R8)(R10*1), K1, Z1
-	VADDPS     Z1, Z0, Z0
-	PREFETCHT0 (R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row512
-
-rows513:
-	CMPQ R9, SI
-	JGE  rows515
-
-row514:
-	MOVQ      (R9), R10
-	IMULQ     CX, R10
-	VMOVUPS.Z (R8)(R10*1), K1, Z1
-	VADDPS    Z1, Z0, Z0
-	ADDQ      $0x08, R9
-	CMPQ      R9, SI
-	JLT       row514
-
-rows515:
-summed501:
-summed516:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special519
-
-final517:
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVDQU16 Y1, K1, (AX)
-
-stored518:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result497
-	JMP  over499
-
-special519:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow520
-	VMOVUPS Z0, K1, (AX)
-	JMP     stored518
-
-narrow520:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip521
-	SUBQ         BX, SI
-	JEQ          empty522
-	SHRQ         $0x03, SI
-	VPXORD       X24, X24, X24
-	VCVTSI2SSQ   SI, X24, X24
-	VBROADCASTSS X24, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty522:
-skip521:
-	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip523
-	VCVTPH2PS.Z (AX), K1, Z1
-	VADDPS      Z0, Z1, Z0
-
-skip523:
-	JMP final517
-
-empty502:
-	JMP summed516
-	JMP stored518
-
-tooMany498:
-	MOVQ DI, results+24(FP)
-
-over499:
-done496:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -18241,33 +15937,33 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none524
+	JEQ   none266
 	SUBQ  positions+32(FP), AX
 
-none524:
+none266:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile525:
+tile267:
 	CMPQ R10, $0x00000080
-	JLT  narrower526
+	JLT  narrower268
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over529
+	JGE  over271
 
-result527:
+result269:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few530
+	JLE   few272
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany528
+	JEQ   tooMany270
 
-few530:
+few272:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -18280,7 +15976,7 @@ few530:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty531
+	JGE     empty273
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18290,9 +15986,9 @@ few530:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows533
+	JGE     rows275
 
-row532:
+row274:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18331,13 +16027,13 @@ row532:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row532
+	JLT          row274
 
-rows533:
+rows275:
 	CMPQ R13, DI
-	JGE  rows535
+	JGE  rows277
 
-row534:
+row276:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18370,76 +16066,76 @@ row534:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row534
+	JLT          row276
 
-rows535:
-summed536:
+rows277:
+summed278:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special539
+	JNE  special281
 
-final537:
+final279:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around540
+	JNE       around282
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored541
+	JMP       stored283
 
-around540:
+around282:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored541:
+stored283:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around542
+	JNE       around284
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored543
+	JMP       stored285
 
-around542:
+around284:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored543:
+stored285:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around544
+	JNE       around286
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored545
+	JMP       stored287
 
-around544:
+around286:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored545:
+stored287:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around546
+	JNE       around288
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored547
+	JMP       stored289
 
-around546:
+around288:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored547:
-stored538:
+stored289:
+stored280:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result527
-	JMP  over529
+	JLT  result269
+	JMP  over271
 
-special539:
+special281:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow548
+	JEQ     narrow290
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -18448,13 +16144,13 @@ special539:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored538
+	JMP     stored280
 
-narrow548:
+narrow290:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip549
+	JEQ          skip291
 	SUBQ         SI, DI
-	JEQ          empty550
+	JEQ          empty292
 	SHRQ         $0x03, DI
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   DI, X10, X10
@@ -18468,10 +16164,10 @@ narrow548:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty550:
-skip549:
+empty292:
+skip291:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip551
+	JEQ       skip293
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -18489,63 +16185,63 @@ skip549:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip551:
-	JMP final537
+skip293:
+	JMP final279
 
-empty531:
+empty273:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed536
+	JNE       summed278
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around552
+	JNE       around294
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored553
+	JMP       stored295
 
-around552:
+around294:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored553:
-	JMP stored538
+stored295:
+	JMP stored280
 
-tooMany528:
+tooMany270:
 	MOVQ R8, results+24(FP)
 
-over529:
+over271:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip554
+	JEQ   skip296
 	ADDQ  $0x00000100, to+72(FP)
 
-skip554:
+skip296:
 	SUBQ $0x00000080, R10
-	JMP  tile525
+	JMP  tile267
 
-narrower526:
+narrower268:
 	CMPQ R10, $0x00000040
-	JLT  narrower556
+	JLT  narrower298
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over559
+	JGE  over301
 
-result557:
+result299:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few560
+	JLE   few302
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany558
+	JEQ   tooMany300
 
-few560:
+few302:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -18554,7 +16250,7 @@ few560:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty561
+	JGE     empty303
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18564,9 +16260,9 @@ few560:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows563
+	JGE     rows305
 
-row562:
+row304:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18591,13 +16287,13 @@ row562:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row562
+	JLT          row304
 
-rows563:
+rows305:
 	CMPQ R13, DI
-	JGE  rows565
+	JGE  rows307
 
-row564:
+row306:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18618,61 +16314,61 @@ row564:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row564
+	JLT          row306
 
-rows565:
-summed566:
+rows307:
+summed308:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special569
+	JNE  special311
 
-final567:
+final309:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around570
+	JNE       around312
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored571
+	JMP       stored313
 
-around570:
+around312:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored571:
+stored313:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around572
+	JNE       around314
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored573
+	JMP       stored315
 
-around572:
+around314:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored573:
-stored568:
+stored315:
+stored310:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result557
-	JMP  over559
+	JLT  result299
+	JMP  over301
 
-special569:
+special311:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow574
+	JEQ     narrow316
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored568
+	JMP     stored310
 
-narrow574:
+narrow316:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip575
+	JEQ          skip317
 	SUBQ         SI, DI
-	JEQ          empty576
+	JEQ          empty318
 	SHRQ         $0x03, DI
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   DI, X11, X11
@@ -18682,10 +16378,10 @@ narrow574:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty576:
-skip575:
+empty318:
+skip317:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip577
+	JEQ       skip319
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -18695,65 +16391,65 @@ skip575:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip577:
-	JMP final567
+skip319:
+	JMP final309
 
-empty561:
+empty303:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed566
+	JNE       summed308
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around578
+	JNE       around320
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored579
+	JMP       stored321
 
-around578:
+around320:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored579:
-	JMP stored568
+stored321:
+	JMP stored310
 
-tooMany558:
+tooMany300:
 	MOVQ R8, results+24(FP)
 
-over559:
+over301:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip580
+	JEQ   skip322
 	ADDQ  $0x00000080, to+72(FP)
 
-skip580:
+skip322:
 	SUBQ $0x00000040, R10
 
-narrower556:
+narrower298:
 	CMPQ R10, $0x00000020
-	JLT  narrower582
+	JLT  narrower324
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over585
+	JGE  over327
 
-result583:
+result325:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few586
+	JLE   few328
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany584
+	JEQ   tooMany326
 
-few586:
+few328:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty587
+	JGE     empty329
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18763,9 +16459,9 @@ few586:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows589
+	JGE     rows331
 
-row588:
+row330:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18783,13 +16479,13 @@ row588:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row588
+	JLT          row330
 
-rows589:
+rows331:
 	CMPQ R13, DI
-	JGE  rows591
+	JGE  rows333
 
-row590:
+row332:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18804,46 +16500,46 @@ row590:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row590
+	JLT          row332
 
-rows591:
-summed592:
+rows333:
+summed334:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special595
+	JNE  special337
 
-final593:
+final335:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around596
+	JNE       around338
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored597
+	JMP       stored339
 
-around596:
+around338:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored597:
-stored594:
+stored339:
+stored336:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result583
-	JMP  over585
+	JLT  result325
+	JMP  over327
 
-special595:
+special337:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow598
+	JEQ     narrow340
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored594
+	JMP     stored336
 
-narrow598:
+narrow340:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip599
+	JEQ          skip341
 	SUBQ         SI, DI
-	JEQ          empty600
+	JEQ          empty342
 	SHRQ         $0x03, DI
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   DI, X12, X12
@@ -18851,71 +16547,71 @@ narrow598:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty600:
-skip599:
+empty342:
+skip341:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip601
+	JEQ       skip343
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip601:
-	JMP final593
+skip343:
+	JMP final335
 
-empty587:
+empty329:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed592
+	JNE       summed334
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around602
+	JNE       around344
 	VMOVDQU64 Z0, (BX)
-	JMP       stored603
+	JMP       stored345
 
-around602:
+around344:
 	VMOVNTDQ Z0, (BX)
 
-stored603:
-	JMP stored594
+stored345:
+	JMP stored336
 
-tooMany584:
+tooMany326:
 	MOVQ R8, results+24(FP)
 
-over585:
+over327:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip604
+	JEQ   skip346
 	ADDQ  $0x00000040, to+72(FP)
 
-skip604:
+skip346:
 	SUBQ $0x00000020, R10
 
-narrower582:
+narrower324:
 	CMPQ R10, $0x00000010
-	JLT  narrower606
+	JLT  narrower348
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over609
+	JGE  over351
 
-result607:
+result349:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few610
+	JLE   few352
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany608
+	JEQ   tooMany350
 
-few610:
+few352:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty611
+	JGE     empty353
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18925,9 +16621,9 @@ few610:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows613
+	JGE     rows355
 
-row612:
+row354:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18942,13 +16638,13 @@ row612:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row612
+	JLT          row354
 
-rows613:
+rows355:
 	CMPQ R13, DI
-	JGE  rows615
+	JGE  rows357
 
-row614:
+row356:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18960,114 +16656,114 @@ row614:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row614
+	JLT          row356
 
-rows615:
-summed616:
+rows357:
+summed358:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special619
+	JNE  special361
 
-final617:
+final359:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around620
+	JNE       around362
 	VMOVDQU64 Y1, (BX)
-	JMP       stored621
+	JMP       stored363
 
-around620:
+around362:
 	VMOVNTDQ Y1, (BX)
 
-stored621:
-stored618:
+stored363:
+stored360:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result607
-	JMP  over609
+	JLT  result349
+	JMP  over351
 
-special619:
+special361:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow622
+	JEQ     narrow364
 	VMOVUPS Z0, (BX)
-	JMP     stored618
+	JMP     stored360
 
-narrow622:
+narrow364:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip623
+	JEQ          skip365
 	SUBQ         SI, DI
-	JEQ          empty624
+	JEQ          empty366
 	SHRQ         $0x03, DI
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   DI, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty624:
-skip623:
+empty366:
+skip365:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip625
+	JEQ       skip367
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip625:
-	JMP final617
+skip367:
+	JMP final359
 
-empty611:
+empty353:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed616
+	JNE       summed358
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around626
+	JNE       around368
 	VMOVDQU64 Y0, (BX)
-	JMP       stored627
+	JMP       stored369
 
-around626:
+around368:
 	VMOVNTDQ Y0, (BX)
 
-stored627:
-	JMP stored618
+stored369:
+	JMP stored360
 
-tooMany608:
+tooMany350:
 	MOVQ R8, results+24(FP)
 
-over609:
+over351:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip628
+	JEQ   skip370
 	ADDQ  $0x00000020, to+72(FP)
 
-skip628:
+skip370:
 	SUBQ $0x00000010, R10
 
-narrower606:
+narrower348:
 	TESTQ R10, R10
-	JLE   done629
+	JLE   done371
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over632
+	JGE   over374
 
-result630:
+result372:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few633
+	JLE   few375
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany631
+	JEQ   tooMany373
 
-few633:
+few375:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty634
+	JGE     empty376
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19077,9 +16773,9 @@ few633:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows636
+	JGE     rows378
 
-row635:
+row377:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -19094,13 +16790,13 @@ row635:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row635
+	JLT          row377
 
-rows636:
+rows378:
 	CMPQ R13, DI
-	JGE  rows638
+	JGE  rows380
 
-row637:
+row379:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -19112,60 +16808,59 @@ row637:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row637
+	JLT          row379
 
-rows638:
-summed639:
+rows380:
+summed381:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special642
+	JNE  special384
 
-final640:
+final382:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored641:
+stored383:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result630
-	JMP  over632
+	JLT  result372
+	JMP  over374
 
-special642:
+special384:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow643
+	JEQ     narrow385
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored641
+	JMP     stored383
 
-narrow643:
+narrow385:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip644
+	JEQ          skip386
 	SUBQ         SI, DI
-	JEQ          empty645
+	JEQ          empty387
 	SHRQ         $0x03, DI
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   DI, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty645:
-skip644:
+empty387:
+skip386:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip646
+	JEQ         skip388
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip646:
-	JMP final640
+skip388:
+	JMP final382
 
-empty634:
-	JMP summed639
-	JMP stored641
+empty376:
+	JMP summed381
 
-tooMany631:
+tooMany373:
 	MOVQ R8, results+24(FP)
 
-over632:
-done629:
+over374:
+done371:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -19180,22 +16875,22 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none647
+	JEQ   none389
 	SUBQ  positions+32(FP), AX
 
-none647:
+none389:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile648:
+tile390:
 	CMPQ R10, $0x00000080
-	JLT  narrower649
+	JLT  narrower391
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over652
+	JGE  over394
 
-result650:
+result392:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19205,7 +16900,7 @@ result650:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty653
+	JGE     empty395
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -19229,9 +16924,9 @@ result650:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows656
+	JGE     rows398
 
-row655:
+row397:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -19283,13 +16978,13 @@ row655:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row655
+	JLT        row397
 
-rows656:
+rows398:
 	CMPQ R11, DI
-	JGE  rows658
+	JGE  rows400
 
-row657:
+row399:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -19335,9 +17030,9 @@ row657:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row657
+	JLT       row399
 
-rows658:
+rows400:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -19356,7 +17051,7 @@ rows658:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none659
+	JEQ           none401
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19461,10 +17156,10 @@ rows658:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none659:
-	JMP stored654
+none401:
+	JMP stored396
 
-empty653:
+empty395:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -19491,7 +17186,7 @@ empty653:
 	VMOVUPS   Y19, 192(BX)
 	VMOVUPS   Y20, 224(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none660
+	JEQ       none402
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19516,30 +17211,30 @@ empty653:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none660:
-stored654:
+none402:
+stored396:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result650
-	JMP  over652
+	JLT  result392
+	JMP  over394
 	MOVQ R8, results+24(FP)
 
-over652:
+over394:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile648
+	JMP  tile390
 
-narrower649:
+narrower391:
 	CMPQ R10, $0x00000040
-	JLT  narrower662
+	JLT  narrower404
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over665
+	JGE  over407
 
-result663:
+result405:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19549,7 +17244,7 @@ result663:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty666
+	JGE     empty408
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -19565,9 +17260,9 @@ result663:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows669
+	JGE     rows411
 
-row668:
+row410:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -19597,13 +17292,13 @@ row668:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row668
+	JLT        row410
 
-rows669:
+rows411:
 	CMPQ R11, DI
-	JGE  rows671
+	JGE  rows413
 
-row670:
+row412:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -19629,9 +17324,9 @@ row670:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row670
+	JLT       row412
 
-rows671:
+rows413:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -19642,7 +17337,7 @@ rows671:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none672
+	JEQ           none414
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19699,10 +17394,10 @@ rows671:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none672:
-	JMP stored667
+none414:
+	JMP stored409
 
-empty666:
+empty408:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -19717,7 +17412,7 @@ empty666:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none673
+	JEQ       none415
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19734,29 +17429,29 @@ empty666:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none673:
-stored667:
+none415:
+stored409:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result663
-	JMP  over665
+	JLT  result405
+	JMP  over407
 	MOVQ R8, results+24(FP)
 
-over665:
+over407:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower662:
+narrower404:
 	CMPQ R10, $0x00000020
-	JLT  narrower675
+	JLT  narrower417
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over678
+	JGE  over420
 
-result676:
+result418:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19766,7 +17461,7 @@ result676:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty679
+	JGE     empty421
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -19778,9 +17473,9 @@ result676:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows682
+	JGE     rows424
 
-row681:
+row423:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -19799,13 +17494,13 @@ row681:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row681
+	JLT        row423
 
-rows682:
+rows424:
 	CMPQ R11, DI
-	JGE  rows684
+	JGE  rows426
 
-row683:
+row425:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -19821,16 +17516,16 @@ row683:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row683
+	JLT       row425
 
-rows684:
+rows426:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none685
+	JEQ           none427
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19863,10 +17558,10 @@ rows684:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none685:
-	JMP stored680
+none427:
+	JMP stored422
 
-empty679:
+empty421:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -19875,7 +17570,7 @@ empty679:
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none686
+	JEQ       none428
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19888,29 +17583,29 @@ empty679:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none686:
-stored680:
+none428:
+stored422:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result676
-	JMP  over678
+	JLT  result418
+	JMP  over420
 	MOVQ R8, results+24(FP)
 
-over678:
+over420:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower675:
+narrower417:
 	CMPQ R10, $0x00000010
-	JLT  narrower688
+	JLT  narrower430
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over691
+	JGE  over433
 
-result689:
+result431:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19920,7 +17615,7 @@ result689:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty692
+	JGE     empty434
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -19930,9 +17625,9 @@ result689:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows695
+	JGE     rows437
 
-row694:
+row436:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -19946,13 +17641,13 @@ row694:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row694
+	JLT        row436
 
-rows695:
+rows437:
 	CMPQ R11, DI
-	JGE  rows697
+	JGE  rows439
 
-row696:
+row438:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -19963,14 +17658,14 @@ row696:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row696
+	JLT       row438
 
-rows697:
+rows439:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none698
+	JEQ           none440
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19991,16 +17686,16 @@ rows697:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none698:
-	JMP stored693
+none440:
+	JMP stored435
 
-empty692:
+empty434:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none699
+	JEQ       none441
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20011,32 +17706,32 @@ empty692:
 	VMOVUPD   Z17, (SI)
 	VMOVUPD   Z17, 64(SI)
 
-none699:
-stored693:
+none441:
+stored435:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result689
-	JMP  over691
+	JLT  result431
+	JMP  over433
 	MOVQ R8, results+24(FP)
 
-over691:
+over433:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower688:
+narrower430:
 	TESTQ R10, R10
-	JLE   done700
+	JLE   done442
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over703
+	JGE   over445
 
-result701:
+result443:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20046,7 +17741,7 @@ result701:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty704
+	JGE     empty446
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -20056,9 +17751,9 @@ result701:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows707
+	JGE     rows449
 
-row706:
+row448:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -20072,13 +17767,13 @@ row706:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row706
+	JLT         row448
 
-rows707:
+rows449:
 	CMPQ R11, DI
-	JGE  rows709
+	JGE  rows451
 
-row708:
+row450:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -20089,14 +17784,14 @@ row708:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row708
+	JLT         row450
 
-rows709:
+rows451:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none710
+	JEQ           none452
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -20118,16 +17813,16 @@ rows709:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none710:
-	JMP stored705
+none452:
+	JMP stored447
 
-empty704:
+empty446:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none711
+	JEQ       none453
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -20139,24 +17834,24 @@ empty704:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none711:
-stored705:
+none453:
+stored447:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result701
-	JMP  over703
+	JLT  result443
+	JMP  over445
 	MOVQ R8, results+24(FP)
 
-over703:
-done700:
+over445:
+done442:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
 	RET
 
 // func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), CX
 	MOVQ known+40(FP), DX
@@ -20413,8 +18108,218 @@ narrow34:
 
 empty36:
 skip35:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip37
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip38
+	VPMOVZXWD (AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	VPMOVZXWD 96(AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	VPMOVZXWD 112(AX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip38:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around39
+	VMOVDQU   Y0, (AX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y0, (AX)
+
+stored40:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU   Y0, 32(AX)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ Y0, 32(AX)
+
+stored42:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around43
+	VMOVDQU   Y0, 64(AX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y0, 64(AX)
+
+stored44:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around45
+	VMOVDQU   Y0, 96(AX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y0, 96(AX)
+
+stored46:
+	JMP stored24
+
+skip37:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip47
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip48
+	VCVTPH2PS (AX), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(AX), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(AX), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(AX), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(AX), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(AX), Y8
+	VADDPS    Y5, Y8, Y5
+	VCVTPH2PS 96(AX), Y8
+	VADDPS    Y6, Y8, Y6
+	VCVTPH2PS 112(AX), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip48:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around49
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored50:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around51
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
+
+stored52:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around53
+	VMOVDQU   X0, 64(AX)
+	VMOVDQU   X1, 80(AX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ X0, 64(AX)
+	VMOVNTDQ X1, 80(AX)
+
+stored54:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around55
+	VMOVDQU   X0, 96(AX)
+	VMOVDQU   X1, 112(AX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ X0, 96(AX)
+	VMOVNTDQ X1, 112(AX)
+
+stored56:
+	JMP stored24
+
+skip47:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip37
+	JEQ     skip57
 	VMOVUPS (AX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(AX), Y8
@@ -20432,14 +18337,34 @@ skip35:
 	VMOVUPS 224(AX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip37:
+skip57:
 	JMP final23
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed22
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip58
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around38
+	JNE     around59
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	JMP     stored60
+
+around59:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+
+stored60:
+	JMP stored24
+
+skip58:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around61
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
@@ -20448,9 +18373,9 @@ empty8:
 	VMOVDQU Y0, 160(AX)
 	VMOVDQU Y0, 192(AX)
 	VMOVDQU Y0, 224(AX)
-	JMP     stored39
+	JMP     stored62
 
-around38:
+around61:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
@@ -20460,38 +18385,43 @@ around38:
 	VMOVNTDQ Y0, 192(AX)
 	VMOVNTDQ Y0, 224(AX)
 
-stored39:
+stored62:
 	JMP stored24
 
 tooMany4:
 	MOVQ DI, results+24(FP)
 
 over5:
-	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, to+56(FP)
+	ADDQ  $0x00000100, R8
+	ADDQ  $0x00000100, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip63
+	SUBQ  $0x00000080, to+56(FP)
+
+skip63:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower41
+	JLT  narrower65
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over44
+	JGE  over68
 
-result42:
+result66:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few45
+	JLE   few69
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany43
+	JEQ   tooMany67
 
-few45:
+few69:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -20500,9 +18430,9 @@ few45:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty47
+	JGE     empty71
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none48
+	JEQ     none72
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -20512,9 +18442,9 @@ few45:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows50
+	JGE     rows74
 
-row49:
+row73:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -20533,13 +18463,13 @@ row49:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row49
+	JLT          row73
 
-rows50:
+rows74:
 	CMPQ R11, SI
-	JGE  rows54
+	JGE  rows78
 
-row53:
+row77:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -20554,20 +18484,20 @@ row53:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row53
+	JLT          row77
 
-rows54:
-	JMP summed46
+rows78:
+	JMP summed70
 
-none48:
+none72:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows58
+	JGE     rows82
 
-row57:
+row81:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -20580,13 +18510,13 @@ row57:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row57
+	JLT        row81
 
-rows58:
+rows82:
 	CMPQ R10, SI
-	JGE  rows60
+	JGE  rows84
 
-row59:
+row83:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -20595,58 +18525,58 @@ row59:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row59
+	JLT    row83
 
-rows60:
-summed46:
-summed61:
+rows84:
+summed70:
+summed85:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special64
+	JNE  special88
 
-final62:
+final86:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around65
+	JNE     around89
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored66
+	JMP     stored90
 
-around65:
+around89:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored66:
+stored90:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around67
+	JNE     around91
 	VMOVDQU Y2, 64(AX)
 	VMOVDQU Y3, 96(AX)
-	JMP     stored68
+	JMP     stored92
 
-around67:
+around91:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored68:
-stored63:
+stored92:
+stored87:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result42
-	JMP  over44
+	JLT  result66
+	JMP  over68
 
-special64:
+special88:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow69
+	JEQ     narrow93
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored63
+	JMP     stored87
 
-narrow69:
+narrow93:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip70
+	JEQ          skip94
 	SUBQ         BX, SI
-	JEQ          empty71
+	JEQ          empty95
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -20656,10 +18586,124 @@ narrow69:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty71:
-skip70:
+empty95:
+skip94:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip96
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip97
+	VPMOVZXWD (AX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(AX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	VPMOVZXWD 32(AX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	VPMOVZXWD 48(AX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip97:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around98
+	VMOVDQU   Y0, (AX)
+	JMP       stored99
+
+around98:
+	VMOVNTDQ Y0, (AX)
+
+stored99:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around100
+	VMOVDQU   Y0, 32(AX)
+	JMP       stored101
+
+around100:
+	VMOVNTDQ Y0, 32(AX)
+
+stored101:
+	JMP stored87
+
+skip96:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip102
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip103
+	VCVTPH2PS (AX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(AX), Y4
+	VADDPS    Y1, Y4, Y1
+	VCVTPH2PS 32(AX), Y4
+	VADDPS    Y2, Y4, Y2
+	VCVTPH2PS 48(AX), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip103:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around104
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored105
+
+around104:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored105:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around106
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
+	JMP       stored107
+
+around106:
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
+
+stored107:
+	JMP stored87
+
+skip102:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip72
+	JEQ     skip108
 	VMOVUPS (AX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(AX), Y4
@@ -20669,66 +18713,87 @@ skip70:
 	VMOVUPS 96(AX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip72:
-	JMP final62
+skip108:
+	JMP final86
 
-empty47:
+empty71:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed61
+	JNE     summed85
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip109
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around73
+	JNE     around110
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored111
+
+around110:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored111:
+	JMP stored87
+
+skip109:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around112
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
-	JMP     stored74
+	JMP     stored113
 
-around73:
+around112:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	VMOVNTDQ Y0, 64(AX)
 	VMOVNTDQ Y0, 96(AX)
 
-stored74:
-	JMP stored63
+stored113:
+	JMP stored87
 
-tooMany43:
+tooMany67:
 	MOVQ DI, results+24(FP)
 
-over44:
-	ADDQ $0x00000080, R8
-	ADDQ $0x00000080, to+56(FP)
+over68:
+	ADDQ  $0x00000080, R8
+	ADDQ  $0x00000080, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip114
+	SUBQ  $0x00000040, to+56(FP)
+
+skip114:
 	SUBQ $0x00000020, R9
 
-narrower41:
+narrower65:
 	CMPQ R9, $0x00000010
-	JLT  narrower76
+	JLT  narrower116
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over79
+	JGE  over119
 
-result77:
+result117:
 	MOVQ  start+16(FP), R10
 	MOVQ  (R10)(DI*8), BX
 	MOVQ  8(R10)(DI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
 	CMPQ  R10, $0x00000100
-	JLE   few80
+	JLE   few120
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany78
+	JEQ   tooMany118
 
-few80:
+few120:
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty82
+	JGE     empty122
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none83
+	JEQ     none123
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -20738,9 +18803,9 @@ few80:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows85
+	JGE     rows125
 
-row84:
+row124:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -20754,13 +18819,13 @@ row84:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row84
+	JLT          row124
 
-rows85:
+rows125:
 	CMPQ R11, SI
-	JGE  rows89
+	JGE  rows129
 
-row88:
+row128:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -20771,20 +18836,20 @@ row88:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row88
+	JLT          row128
 
-rows89:
-	JMP summed81
+rows129:
+	JMP summed121
 
-none83:
+none123:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows93
+	JGE     rows133
 
-row92:
+row132:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -20794,58 +18859,58 @@ row92:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row92
+	JLT        row132
 
-rows93:
+rows133:
 	CMPQ R10, SI
-	JGE  rows95
+	JGE  rows135
 
-row94:
+row134:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row94
+	JLT    row134
 
-rows95:
-summed81:
-summed96:
+rows135:
+summed121:
+summed136:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special99
+	JNE  special139
 
-final97:
+final137:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around100
+	JNE     around140
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored101
+	JMP     stored141
 
-around100:
+around140:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored101:
-stored98:
+stored141:
+stored138:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result77
-	JMP  over79
+	JLT  result117
+	JMP  over119
 
-special99:
+special139:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow102
+	JEQ     narrow142
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored98
+	JMP     stored138
 
-narrow102:
+narrow142:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
+	JEQ          skip143
 	SUBQ         BX, SI
-	JEQ          empty104
+	JEQ          empty144
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -20853,50 +18918,153 @@ narrow102:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty104:
-skip103:
+empty144:
+skip143:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip145
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip146
+	VPMOVZXWD (AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	VPMOVZXWD 16(AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip146:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around147
+	VMOVDQU   Y0, (AX)
+	JMP       stored148
+
+around147:
+	VMOVNTDQ Y0, (AX)
+
+stored148:
+	JMP stored138
+
+skip145:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip149
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip150
+	VCVTPH2PS (AX), Y2
+	VADDPS    Y0, Y2, Y0
+	VCVTPH2PS 16(AX), Y2
+	VADDPS    Y1, Y2, Y1
+
+skip150:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around151
+	VMOVDQU   X0, (AX)
+	VMOVDQU   X1, 16(AX)
+	JMP       stored152
+
+around151:
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
+
+stored152:
+	JMP stored138
+
+skip149:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip105
+	JEQ     skip153
 	VMOVUPS (AX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip105:
-	JMP final97
+skip153:
+	JMP final137
 
-empty82:
+empty122:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed96
+	JNE     summed136
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip154
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around106
+	JNE     around155
+	VMOVDQU Y0, (AX)
+	JMP     stored156
+
+around155:
+	VMOVNTDQ Y0, (AX)
+
+stored156:
+	JMP stored138
+
+skip154:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around157
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
-	JMP     stored107
+	JMP     stored158
 
-around106:
+around157:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 
-stored107:
-	JMP stored98
+stored158:
+	JMP stored138
 
-tooMany78:
+tooMany118:
 	MOVQ DI, results+24(FP)
 
-over79:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, to+56(FP)
+over119:
+	ADDQ  $0x00000040, R8
+	ADDQ  $0x00000040, to+56(FP)
+	TESTQ $0x000000c0, mode+80(FP)
+	JEQ   skip159
+	SUBQ  $0x00000020, to+56(FP)
+
+skip159:
 	SUBQ $0x00000010, R9
 
-narrower76:
+narrower116:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
 	RET
 
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+DATA all32_1<>+32(SB)/4, $0x00000001
+DATA all32_1<>+36(SB)/4, $0x00000001
+DATA all32_1<>+40(SB)/4, $0x00000001
+DATA all32_1<>+44(SB)/4, $0x00000001
+DATA all32_1<>+48(SB)/4, $0x00000001
+DATA all32_1<>+52(SB)/4, $0x00000001
+DATA all32_1<>+56(SB)/4, $0x00000001
+DATA all32_1<>+60(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+
 // func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
@@ -20904,33 +19072,33 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none108
+	JEQ   none160
 	SUBQ  positions+32(FP), AX
 
-none108:
+none160:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile109:
+tile161:
 	CMPQ R10, $0x00000020
-	JLT  narrower110
+	JLT  narrower162
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over113
+	JGE  over165
 
-result111:
+result163:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few114
+	JLE   few166
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany112
+	JEQ   tooMany164
 
-few114:
+few166:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -20939,7 +19107,7 @@ few114:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty115
+	JGE     empty167
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20949,9 +19117,9 @@ few114:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows117
+	JGE     rows169
 
-row116:
+row168:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -20980,13 +19148,13 @@ row116:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row116
+	JLT          row168
 
-rows117:
+rows169:
 	CMPQ R13, DI
-	JGE  rows119
+	JGE  rows171
 
-row118:
+row170:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21011,57 +19179,57 @@ row118:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row118
+	JLT          row170
 
-rows119:
-summed120:
+rows171:
+summed172:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special123
+	JNE  special175
 
-final121:
+final173:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around124
+	JNE     around176
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored125
+	JMP     stored177
 
-around124:
+around176:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored125:
+stored177:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around126
+	JNE     around178
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored127
+	JMP     stored179
 
-around126:
+around178:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored127:
-stored122:
+stored179:
+stored174:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result111
-	JMP  over113
+	JLT  result163
+	JMP  over165
 
-special123:
+special175:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow128
+	JEQ     narrow180
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored122
+	JMP     stored174
 
-narrow128:
+narrow180:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip129
+	JEQ          skip181
 	SUBQ         SI, DI
-	JEQ          empty130
+	JEQ          empty182
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -21071,10 +19239,124 @@ narrow128:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty130:
-skip129:
+empty182:
+skip181:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip183
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip184
+	VPMOVZXWD (BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	VPMOVZXWD 32(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	VPMOVZXWD 48(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip184:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around185
+	VMOVDQU   Y0, (BX)
+	JMP       stored186
+
+around185:
+	VMOVNTDQ Y0, (BX)
+
+stored186:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around187
+	VMOVDQU   Y0, 32(BX)
+	JMP       stored188
+
+around187:
+	VMOVNTDQ Y0, 32(BX)
+
+stored188:
+	JMP stored174
+
+skip183:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip189
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip190
+	VCVTPH2PS (BX), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(BX), Y4
+	VADDPS    Y1, Y4, Y1
+	VCVTPH2PS 32(BX), Y4
+	VADDPS    Y2, Y4, Y2
+	VCVTPH2PS 48(BX), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip190:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around191
+	VMOVDQU   X0, (BX)
+	VMOVDQU   X1, 16(BX)
+	JMP       stored192
+
+around191:
+	VMOVNTDQ X0, (BX)
+	VMOVNTDQ X1, 16(BX)
+
+stored192:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around193
+	VMOVDQU   X0, 32(BX)
+	VMOVDQU   X1, 48(BX)
+	JMP       stored194
+
+around193:
+	VMOVNTDQ X0, 32(BX)
+	VMOVNTDQ X1, 48(BX)
+
+stored194:
+	JMP stored174
+
+skip189:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip131
+	JEQ     skip195
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -21084,65 +19366,86 @@ skip129:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip131:
-	JMP final121
+skip195:
+	JMP final173
 
-empty115:
+empty167:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed120
+	JNE     summed172
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip196
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around132
+	JNE     around197
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored198
+
+around197:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored198:
+	JMP stored174
+
+skip196:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around199
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored133
+	JMP     stored200
 
-around132:
+around199:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored133:
-	JMP stored122
+stored200:
+	JMP stored174
 
-tooMany112:
+tooMany164:
 	MOVQ R8, results+24(FP)
 
-over113:
-	ADDQ $0x00000080, R9
-	ADDQ $0x00000080, to+72(FP)
-	SUBQ $0x00000020, R10
-	JMP  tile109
+over165:
+	ADDQ  $0x00000080, R9
+	ADDQ  $0x00000080, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip201
+	SUBQ  $0x00000040, to+72(FP)
 
-narrower110:
+skip201:
+	SUBQ $0x00000020, R10
+	JMP  tile161
+
+narrower162:
 	CMPQ R10, $0x00000010
-	JLT  narrower135
+	JLT  narrower203
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over138
+	JGE  over206
 
-result136:
+result204:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few139
+	JLE   few207
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany137
+	JEQ   tooMany205
 
-few139:
+few207:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty140
+	JGE     empty208
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21152,9 +19455,9 @@ few139:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows142
+	JGE     rows210
 
-row141:
+row209:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21174,13 +19477,13 @@ row141:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row141
+	JLT          row209
 
-rows142:
+rows210:
 	CMPQ R13, DI
-	JGE  rows144
+	JGE  rows212
 
-row143:
+row211:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -21197,44 +19500,44 @@ row143:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row143
+	JLT          row211
 
-rows144:
-summed145:
+rows212:
+summed213:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special148
+	JNE  special216
 
-final146:
+final214:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around149
+	JNE     around217
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored150
+	JMP     stored218
 
-around149:
+around217:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored150:
-stored147:
+stored218:
+stored215:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result136
-	JMP  over138
+	JLT  result204
+	JMP  over206
 
-special148:
+special216:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow151
+	JEQ     narrow219
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored147
+	JMP     stored215
 
-narrow151:
+narrow219:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip152
+	JEQ          skip220
 	SUBQ         SI, DI
-	JEQ          empty153
+	JEQ          empty221
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -21242,43 +19545,128 @@ narrow151:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty153:
-skip152:
+empty221:
+skip220:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip222
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip223
+	VPMOVZXWD (BX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	VPMOVZXWD 16(BX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip223:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around224
+	VMOVDQU   Y0, (BX)
+	JMP       stored225
+
+around224:
+	VMOVNTDQ Y0, (BX)
+
+stored225:
+	JMP stored215
+
+skip222:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip226
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip227
+	VCVTPH2PS (BX), Y2
+	VADDPS    Y0, Y2, Y0
+	VCVTPH2PS 16(BX), Y2
+	VADDPS    Y1, Y2, Y1
+
+skip227:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around228
+	VMOVDQU   X0, (BX)
+	VMOVDQU   X1, 16(BX)
+	JMP       stored229
+
+around228:
+	VMOVNTDQ X0, (BX)
+	VMOVNTDQ X1, 16(BX)
+
+stored229:
+	JMP stored215
+
+skip226:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip154
+	JEQ     skip230
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip154:
-	JMP final146
+skip230:
+	JMP final214
 
-empty140:
+empty208:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed145
+	JNE     summed213
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip231
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around155
+	JNE     around232
+	VMOVDQU Y0, (BX)
+	JMP     stored233
+
+around232:
+	VMOVNTDQ Y0, (BX)
+
+stored233:
+	JMP stored215
+
+skip231:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around234
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored156
+	JMP     stored235
 
-around155:
+around234:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored156:
-	JMP stored147
+stored235:
+	JMP stored215
 
-tooMany137:
+tooMany205:
 	MOVQ R8, results+24(FP)
 
-over138:
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, to+72(FP)
+over206:
+	ADDQ  $0x00000040, R9
+	ADDQ  $0x00000040, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip236
+	SUBQ  $0x00000020, to+72(FP)
+
+skip236:
 	SUBQ $0x00000010, R10
 
-narrower135:
+narrower203:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -21293,22 +19681,22 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none157
+	JEQ   none237
 	SUBQ  positions+32(FP), AX
 
-none157:
+none237:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile158:
+tile238:
 	CMPQ R10, $0x00000020
-	JLT  narrower159
+	JLT  narrower239
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over162
+	JGE  over242
 
-result160:
+result240:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -21318,7 +19706,7 @@ result160:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty163
+	JGE     empty243
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -21334,9 +19722,9 @@ result160:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows166
+	JGE     rows246
 
-row165:
+row245:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -21370,13 +19758,13 @@ row165:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row165
+	JLT        row245
 
-rows166:
+rows246:
 	CMPQ R11, DI
-	JGE  rows168
+	JGE  rows248
 
-row167:
+row247:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -21406,16 +19794,16 @@ row167:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row167
+	JLT       row247
 
-rows168:
+rows248:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none169
+	JEQ          none249
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -21464,10 +19852,10 @@ rows168:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none169:
-	JMP stored164
+none249:
+	JMP stored244
 
-empty163:
+empty243:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21478,7 +19866,7 @@ empty163:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none170
+	JEQ     none250
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -21495,30 +19883,30 @@ empty163:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none170:
-stored164:
+none250:
+stored244:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result160
-	JMP  over162
+	JLT  result240
+	JMP  over242
 	MOVQ R8, results+24(FP)
 
-over162:
+over242:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile158
+	JMP  tile238
 
-narrower159:
+narrower239:
 	CMPQ R10, $0x00000010
-	JLT  narrower172
+	JLT  narrower252
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over175
+	JGE  over255
 
-result173:
+result253:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -21528,7 +19916,7 @@ result173:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty176
+	JGE     empty256
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -21540,9 +19928,9 @@ result173:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows179
+	JGE     rows259
 
-row178:
+row258:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -21563,13 +19951,13 @@ row178:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row178
+	JLT        row258
 
-rows179:
+rows259:
 	CMPQ R11, DI
-	JGE  rows181
+	JGE  rows261
 
-row180:
+row260:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -21587,14 +19975,14 @@ row180:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row180
+	JLT       row260
 
-rows181:
+rows261:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none182
+	JEQ          none262
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -21623,17 +20011,17 @@ rows181:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none182:
-	JMP stored177
+none262:
+	JMP stored257
 
-empty176:
+empty256:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none183
+	JEQ     none263
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -21646,21 +20034,21 @@ empty176:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none183:
-stored177:
+none263:
+stored257:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result253
+	JMP  over255
 	MOVQ R8, results+24(FP)
 
-over175:
+over255:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower172:
+narrower252:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -24181,877 +22569,6 @@ narrower80:
 	VZEROUPPER
 	RET
 
-DATA all32_1<>+0(SB)/4, $0x00000001
-DATA all32_1<>+4(SB)/4, $0x00000001
-DATA all32_1<>+8(SB)/4, $0x00000001
-DATA all32_1<>+12(SB)/4, $0x00000001
-DATA all32_1<>+16(SB)/4, $0x00000001
-DATA all32_1<>+20(SB)/4, $0x00000001
-DATA all32_1<>+24(SB)/4, $0x00000001
-DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
-
-// func sumRowsAVX2F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumRowsAVX2F32ToBF16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
-	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile114:
-	CMPQ R9, $0x00000040
-	JLT  narrower115
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over118
-
-result116:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few119
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany117
-
-few119:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty121
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none122
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows124
-
-row123:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row123
-
-rows124:
-	CMPQ R11, SI
-	JGE  rows128
-
-row127:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row127
-
-rows128:
-	JMP summed120
-
-none122:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows132
-
-row131:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	VADDPS     128(R8)(R11*1), Y4, Y4
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     160(R8)(R11*1), Y5, Y5
-	VADDPS     192(R8)(R11*1), Y6, Y6
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     224(R8)(R11*1), Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row131
-
-rows132:
-	CMPQ R10, SI
-	JGE  rows134
-
-row133:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	VADDPS 128(R8)(R11*1), Y4, Y4
-	VADDPS 160(R8)(R11*1), Y5, Y5
-	VADDPS 192(R8)(R11*1), Y6, Y6
-	VADDPS 224(R8)(R11*1), Y7, Y7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row133
-
-rows134:
-summed120:
-summed135:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special138
-
-final136:
-	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
-	VMOVDQU   Y0, (AX)
-	JMP       stored140
-
-around139:
-	VMOVNTDQ Y0, (AX)
-
-stored140:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around141
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored142
-
-around141:
-	VMOVNTDQ Y0, 32(AX)
-
-stored142:
-	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	VMOVDQU   Y0, 64(AX)
-	JMP       stored144
-
-around143:
-	VMOVNTDQ Y0, 64(AX)
-
-stored144:
-	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around145
-	VMOVDQU   Y0, 96(AX)
-	JMP       stored146
-
-around145:
-	VMOVNTDQ Y0, 96(AX)
-
-stored146:
-stored137:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result116
-	JMP  over118
-
-special138:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow147
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	VMOVUPS Y4, 128(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	VMOVUPS Y7, 224(AX)
-	JMP     stored137
-
-narrow147:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip148
-	SUBQ         BX, SI
-	JEQ          empty149
-	SHRQ         $0x03, SI
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   SI, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty149:
-skip148:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip150
-	VPMOVZXWD (AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(AX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y7, Y8, Y7
-
-skip150:
-	JMP final136
-
-empty121:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed135
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around151
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	JMP     stored152
-
-around151:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
-
-stored152:
-	JMP stored137
-
-tooMany117:
-	MOVQ DI, results+24(FP)
-
-over118:
-	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000080, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip153
-	ADDQ  $0x00000080, to+56(FP)
-
-skip153:
-	SUBQ $0x00000040, R9
-	JMP  tile114
-
-narrower115:
-	CMPQ R9, $0x00000020
-	JLT  narrower155
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over158
-
-result156:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few159
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany157
-
-few159:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty161
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none162
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows164
-
-row163:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row163
-
-rows164:
-	CMPQ R11, SI
-	JGE  rows168
-
-row167:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row167
-
-rows168:
-	JMP summed160
-
-none162:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows172
-
-row171:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row171
-
-rows172:
-	CMPQ R10, SI
-	JGE  rows174
-
-row173:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row173
-
-rows174:
-summed160:
-summed175:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special178
-
-final176:
-	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
-	VMOVDQU   Y0, (AX)
-	JMP       stored180
-
-around179:
-	VMOVNTDQ Y0, (AX)
-
-stored180:
-	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around181
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored182
-
-around181:
-	VMOVNTDQ Y0, 32(AX)
-
-stored182:
-stored177:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result156
-	JMP  over158
-
-special178:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow183
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	JMP     stored177
-
-narrow183:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip184
-	SUBQ         BX, SI
-	JEQ          empty185
-	SHRQ         $0x03, SI
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   SI, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty185:
-skip184:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip186
-	VPMOVZXWD (AX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(AX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(AX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(AX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
-
-skip186:
-	JMP final176
-
-empty161:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed175
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around187
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	JMP     stored188
-
-around187:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-
-stored188:
-	JMP stored177
-
-tooMany157:
-	MOVQ DI, results+24(FP)
-
-over158:
-	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip189
-	ADDQ  $0x00000040, to+56(FP)
-
-skip189:
-	SUBQ $0x00000020, R9
-
-narrower155:
-	CMPQ R9, $0x00000010
-	JLT  narrower191
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over194
-
-result192:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few195
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany193
-
-few195:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty197
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none198
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows200
-
-row199:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row199
-
-rows200:
-	CMPQ R11, SI
-	JGE  rows204
-
-row203:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row203
-
-rows204:
-	JMP summed196
-
-none198:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows208
-
-row207:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row207
-
-rows208:
-	CMPQ R10, SI
-	JGE  rows210
-
-row209:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row209
-
-rows210:
-summed196:
-summed211:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special214
-
-final212:
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around215
-	VMOVDQU   Y0, (AX)
-	JMP       stored216
-
-around215:
-	VMOVNTDQ Y0, (AX)
-
-stored216:
-stored213:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result192
-	JMP  over194
-
-special214:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow217
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	JMP     stored213
-
-narrow217:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip218
-	SUBQ         BX, SI
-	JEQ          empty219
-	SHRQ         $0x03, SI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   SI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty219:
-skip218:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip220
-	VPMOVZXWD (AX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(AX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
-
-skip220:
-	JMP final212
-
-empty197:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed211
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around221
-	VMOVDQU Y0, (AX)
-	JMP     stored222
-
-around221:
-	VMOVNTDQ Y0, (AX)
-
-stored222:
-	JMP stored213
-
-tooMany193:
-	MOVQ DI, results+24(FP)
-
-over194:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000020, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip223
-	ADDQ  $0x00000020, to+56(FP)
-
-skip223:
-	SUBQ $0x00000010, R9
-
-narrower191:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
-	VZEROUPPER
-	RET
-
 // func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
@@ -25061,33 +22578,33 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none224
+	JEQ   none114
 	SUBQ  positions+32(FP), AX
 
-none224:
+none114:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile225:
+tile115:
 	CMPQ R10, $0x00000020
-	JLT  narrower226
+	JLT  narrower116
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over229
+	JGE  over119
 
-result227:
+result117:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few230
+	JLE   few120
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany228
+	JEQ   tooMany118
 
-few230:
+few120:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -25096,7 +22613,7 @@ few230:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty231
+	JGE     empty121
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25106,9 +22623,9 @@ few230:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows233
+	JGE     rows123
 
-row232:
+row122:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -25140,13 +22657,13 @@ row232:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row232
+	JLT          row122
 
-rows233:
+rows123:
 	CMPQ R13, DI
-	JGE  rows235
+	JGE  rows125
 
-row234:
+row124:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -25175,14 +22692,14 @@ row234:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row234
+	JLT          row124
 
-rows235:
-summed236:
+rows125:
+summed126:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special239
+	JNE  special129
 
-final237:
+final127:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25200,14 +22717,14 @@ final237:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around240
+	JNE       around130
 	VMOVDQU   Y0, (BX)
-	JMP       stored241
+	JMP       stored131
 
-around240:
+around130:
 	VMOVNTDQ Y0, (BX)
 
-stored241:
+stored131:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25225,35 +22742,35 @@ stored241:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around242
+	JNE       around132
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored243
+	JMP       stored133
 
-around242:
+around132:
 	VMOVNTDQ Y0, 32(BX)
 
-stored243:
-stored238:
+stored133:
+stored128:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result227
-	JMP  over229
+	JLT  result117
+	JMP  over119
 
-special239:
+special129:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow244
+	JEQ     narrow134
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored238
+	JMP     stored128
 
-narrow244:
+narrow134:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip245
+	JEQ          skip135
 	SUBQ         SI, DI
-	JEQ          empty246
+	JEQ          empty136
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -25263,10 +22780,10 @@ narrow244:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty246:
-skip245:
+empty136:
+skip135:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip247
+	JEQ       skip137
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -25280,66 +22797,66 @@ skip245:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip247:
-	JMP final237
+skip137:
+	JMP final127
 
-empty231:
+empty121:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed236
+	JNE     summed126
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around248
+	JNE     around138
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored249
+	JMP     stored139
 
-around248:
+around138:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored249:
-	JMP stored238
+stored139:
+	JMP stored128
 
-tooMany228:
+tooMany118:
 	MOVQ R8, results+24(FP)
 
-over229:
+over119:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip250
+	JEQ   skip140
 	ADDQ  $0x00000040, to+72(FP)
 
-skip250:
+skip140:
 	SUBQ $0x00000020, R10
-	JMP  tile225
+	JMP  tile115
 
-narrower226:
+narrower116:
 	CMPQ R10, $0x00000010
-	JLT  narrower252
+	JLT  narrower142
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over255
+	JGE  over145
 
-result253:
+result143:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few256
+	JLE   few146
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany254
+	JEQ   tooMany144
 
-few256:
+few146:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty257
+	JGE     empty147
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25349,9 +22866,9 @@ few256:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows259
+	JGE     rows149
 
-row258:
+row148:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -25373,13 +22890,13 @@ row258:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row258
+	JLT          row148
 
-rows259:
+rows149:
 	CMPQ R13, DI
-	JGE  rows261
+	JGE  rows151
 
-row260:
+row150:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -25398,14 +22915,14 @@ row260:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row260
+	JLT          row150
 
-rows261:
-summed262:
+rows151:
+summed152:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special265
+	JNE  special155
 
-final263:
+final153:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -25423,33 +22940,33 @@ final263:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around266
+	JNE       around156
 	VMOVDQU   Y0, (BX)
-	JMP       stored267
+	JMP       stored157
 
-around266:
+around156:
 	VMOVNTDQ Y0, (BX)
 
-stored267:
-stored264:
+stored157:
+stored154:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result143
+	JMP  over145
 
-special265:
+special155:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow158
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored264
+	JMP     stored154
 
-narrow268:
+narrow158:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip159
 	SUBQ         SI, DI
-	JEQ          empty270
+	JEQ          empty160
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -25457,10 +22974,10 @@ narrow268:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty270:
-skip269:
+empty160:
+skip159:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip271
+	JEQ       skip161
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -25468,37 +22985,37 @@ skip269:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip271:
-	JMP final263
+skip161:
+	JMP final153
 
-empty257:
+empty147:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed262
+	JNE     summed152
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around272
+	JNE     around162
 	VMOVDQU Y0, (BX)
-	JMP     stored273
+	JMP     stored163
 
-around272:
+around162:
 	VMOVNTDQ Y0, (BX)
 
-stored273:
-	JMP stored264
+stored163:
+	JMP stored154
 
-tooMany254:
+tooMany144:
 	MOVQ R8, results+24(FP)
 
-over255:
+over145:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip274
+	JEQ   skip164
 	ADDQ  $0x00000020, to+72(FP)
 
-skip274:
+skip164:
 	SUBQ $0x00000010, R10
 
-narrower252:
+narrower142:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -25513,22 +23030,22 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none275
+	JEQ   none165
 	SUBQ  positions+32(FP), AX
 
-none275:
+none165:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile276:
+tile166:
 	CMPQ R10, $0x00000020
-	JLT  narrower277
+	JLT  narrower167
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over280
+	JGE  over170
 
-result278:
+result168:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -25538,7 +23055,7 @@ result278:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty281
+	JGE     empty171
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -25554,9 +23071,9 @@ result278:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows284
+	JGE     rows174
 
-row283:
+row173:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -25593,13 +23110,13 @@ row283:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row283
+	JLT        row173
 
-rows284:
+rows174:
 	CMPQ R11, DI
-	JGE  rows286
+	JGE  rows176
 
-row285:
+row175:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -25633,9 +23150,9 @@ row285:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row285
+	JLT       row175
 
-rows286:
+rows176:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -25648,7 +23165,7 @@ rows286:
 	VMOVUPS      Y0, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none287
+	JEQ          none177
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -25697,10 +23214,10 @@ rows286:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none287:
-	JMP stored282
+none177:
+	JMP stored172
 
-empty281:
+empty171:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -25717,7 +23234,7 @@ empty281:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none288
+	JEQ       none178
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -25734,30 +23251,30 @@ empty281:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none288:
-stored282:
+none178:
+stored172:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result278
-	JMP  over280
+	JLT  result168
+	JMP  over170
 	MOVQ R8, results+24(FP)
 
-over280:
+over170:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile276
+	JMP  tile166
 
-narrower277:
+narrower167:
 	CMPQ R10, $0x00000010
-	JLT  narrower290
+	JLT  narrower180
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over293
+	JGE  over183
 
-result291:
+result181:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -25767,7 +23284,7 @@ result291:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty294
+	JGE     empty184
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -25779,9 +23296,9 @@ result291:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows297
+	JGE     rows187
 
-row296:
+row186:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -25804,13 +23321,13 @@ row296:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row296
+	JLT        row186
 
-rows297:
+rows187:
 	CMPQ R11, DI
-	JGE  rows299
+	JGE  rows189
 
-row298:
+row188:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -25830,9 +23347,9 @@ row298:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row298
+	JLT       row188
 
-rows299:
+rows189:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -25840,7 +23357,7 @@ rows299:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none300
+	JEQ          none190
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -25869,10 +23386,10 @@ rows299:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none300:
-	JMP stored295
+none190:
+	JMP stored185
 
-empty294:
+empty184:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -25882,7 +23399,7 @@ empty294:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none301
+	JEQ       none191
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -25895,21 +23412,21 @@ empty294:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none301:
-stored295:
+none191:
+stored185:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result291
-	JMP  over293
+	JLT  result181
+	JMP  over183
 	MOVQ R8, results+24(FP)
 
-over293:
+over183:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower290:
+narrower180:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -26795,761 +24312,6 @@ narrower80:
 	VZEROUPPER
 	RET
 
-// func sumRowsAVX2F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F32ToF16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
-	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), R9
-
-tile114:
-	CMPQ R9, $0x00000040
-	JLT  narrower115
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over118
-
-result116:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few119
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany117
-
-few119:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	CMPQ    BX, SI
-	JGE     empty121
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none122
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows124
-
-row123:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   128(R8)(R13*1)
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	PREFETCHT0   192(R8)(R13*1)
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row123
-
-rows124:
-	CMPQ R11, SI
-	JGE  rows128
-
-row127:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VMULPS       160(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R12*1), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R8)(R12*1), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row127
-
-rows128:
-	JMP summed120
-
-none122:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows132
-
-row131:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	VADDPS     128(R8)(R11*1), Y4, Y4
-	PREFETCHT0 128(R8)(R12*1)
-	VADDPS     160(R8)(R11*1), Y5, Y5
-	VADDPS     192(R8)(R11*1), Y6, Y6
-	PREFETCHT0 192(R8)(R12*1)
-	VADDPS     224(R8)(R11*1), Y7, Y7
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row131
-
-rows132:
-	CMPQ R10, SI
-	JGE  rows134
-
-row133:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	VADDPS 128(R8)(R11*1), Y4, Y4
-	VADDPS 160(R8)(R11*1), Y5, Y5
-	VADDPS 192(R8)(R11*1), Y6, Y6
-	VADDPS 224(R8)(R11*1), Y7, Y7
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row133
-
-rows134:
-summed120:
-summed135:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special138
-
-final136:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored140
-
-around139:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored140:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around141
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored142
-
-around141:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
-
-stored142:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	VMOVDQU   X0, 64(AX)
-	VMOVDQU   X1, 80(AX)
-	JMP       stored144
-
-around143:
-	VMOVNTDQ X0, 64(AX)
-	VMOVNTDQ X1, 80(AX)
-
-stored144:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around145
-	VMOVDQU   X0, 96(AX)
-	VMOVDQU   X1, 112(AX)
-	JMP       stored146
-
-around145:
-	VMOVNTDQ X0, 96(AX)
-	VMOVNTDQ X1, 112(AX)
-
-stored146:
-stored137:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result116
-	JMP  over118
-
-special138:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow147
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	VMOVUPS Y4, 128(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	VMOVUPS Y7, 224(AX)
-	JMP     stored137
-
-narrow147:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip148
-	SUBQ         BX, SI
-	JEQ          empty149
-	SHRQ         $0x03, SI
-	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   SI, X8, X8
-	VBROADCASTSS X8, Y8
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VDIVPS       Y8, Y4, Y4
-	VDIVPS       Y8, Y5, Y5
-	VDIVPS       Y8, Y6, Y6
-	VDIVPS       Y8, Y7, Y7
-
-empty149:
-skip148:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip150
-	VCVTPH2PS (AX), Y8
-	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(AX), Y8
-	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(AX), Y8
-	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(AX), Y8
-	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(AX), Y8
-	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(AX), Y8
-	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(AX), Y8
-	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(AX), Y8
-	VADDPS    Y7, Y8, Y7
-
-skip150:
-	JMP final136
-
-empty121:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed135
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around151
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	JMP     stored152
-
-around151:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
-
-stored152:
-	JMP stored137
-
-tooMany117:
-	MOVQ DI, results+24(FP)
-
-over118:
-	ADDQ  $0x00000100, R8
-	ADDQ  $0x00000080, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip153
-	ADDQ  $0x00000080, to+56(FP)
-
-skip153:
-	SUBQ $0x00000040, R9
-	JMP  tile114
-
-narrower115:
-	CMPQ R9, $0x00000020
-	JLT  narrower155
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over158
-
-result156:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few159
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany157
-
-few159:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	CMPQ    BX, SI
-	JGE     empty161
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none162
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows164
-
-row163:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	PREFETCHT0   64(R8)(R13*1)
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row163
-
-rows164:
-	CMPQ R11, SI
-	JGE  rows168
-
-row167:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R12*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R8)(R12*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row167
-
-rows168:
-	JMP summed160
-
-none162:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows172
-
-row171:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	VADDPS     64(R8)(R11*1), Y2, Y2
-	PREFETCHT0 64(R8)(R12*1)
-	VADDPS     96(R8)(R11*1), Y3, Y3
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row171
-
-rows172:
-	CMPQ R10, SI
-	JGE  rows174
-
-row173:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	VADDPS 64(R8)(R11*1), Y2, Y2
-	VADDPS 96(R8)(R11*1), Y3, Y3
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row173
-
-rows174:
-summed160:
-summed175:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special178
-
-final176:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored180
-
-around179:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored180:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around181
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored182
-
-around181:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
-
-stored182:
-stored177:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result156
-	JMP  over158
-
-special178:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow183
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	JMP     stored177
-
-narrow183:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip184
-	SUBQ         BX, SI
-	JEQ          empty185
-	SHRQ         $0x03, SI
-	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   SI, X4, X4
-	VBROADCASTSS X4, Y4
-	VDIVPS       Y4, Y0, Y0
-	VDIVPS       Y4, Y1, Y1
-	VDIVPS       Y4, Y2, Y2
-	VDIVPS       Y4, Y3, Y3
-
-empty185:
-skip184:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip186
-	VCVTPH2PS (AX), Y4
-	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(AX), Y4
-	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(AX), Y4
-	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(AX), Y4
-	VADDPS    Y3, Y4, Y3
-
-skip186:
-	JMP final176
-
-empty161:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed175
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around187
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	JMP     stored188
-
-around187:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-
-stored188:
-	JMP stored177
-
-tooMany157:
-	MOVQ DI, results+24(FP)
-
-over158:
-	ADDQ  $0x00000080, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip189
-	ADDQ  $0x00000040, to+56(FP)
-
-skip189:
-	SUBQ $0x00000020, R9
-
-narrower155:
-	CMPQ R9, $0x00000010
-	JLT  narrower191
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
-	CMPQ DI, results+24(FP)
-	JGE  over194
-
-result192:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few195
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany193
-
-few195:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	CMPQ    BX, SI
-	JGE     empty197
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none198
-	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
-	SHRQ    $0x01, R10
-	ADDQ    factors+48(FP), R10
-	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, SI
-	CMOVQGT SI, R14
-	CMPQ    R11, R14
-	JGE     rows200
-
-row199:
-	MOVQ         128(R11), R13
-	IMULQ        CX, R13
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row199
-
-rows200:
-	CMPQ R11, SI
-	JGE  rows204
-
-row203:
-	MOVQ         (R11), R12
-	IMULQ        CX, R12
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
-	VMULPS       (R8)(R12*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R12*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row203
-
-rows204:
-	JMP summed196
-
-none198:
-	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows208
-
-row207:
-	MOVQ       128(R10), R12
-	IMULQ      CX, R12
-	MOVQ       (R10), R11
-	IMULQ      CX, R11
-	VADDPS     (R8)(R11*1), Y0, Y0
-	PREFETCHT0 (R8)(R12*1)
-	VADDPS     32(R8)(R11*1), Y1, Y1
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row207
-
-rows208:
-	CMPQ R10, SI
-	JGE  rows210
-
-row209:
-	MOVQ   (R10), R11
-	IMULQ  CX, R11
-	VADDPS (R8)(R11*1), Y0, Y0
-	VADDPS 32(R8)(R11*1), Y1, Y1
-	ADDQ   $0x08, R10
-	CMPQ   R10, SI
-	JLT    row209
-
-rows210:
-summed196:
-summed211:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special214
-
-final212:
-	VCVTPS2PH $0x00, Y0, X0
-	VCVTPS2PH $0x00, Y1, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around215
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored216
-
-around215:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored216:
-stored213:
-	ADDQ apart+64(FP), AX
-	INCQ DI
-	CMPQ DI, results+24(FP)
-	JLT  result192
-	JMP  over194
-
-special214:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow217
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	JMP     stored213
-
-narrow217:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip218
-	SUBQ         BX, SI
-	JEQ          empty219
-	SHRQ         $0x03, SI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   SI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
-	VDIVPS       Y2, Y1, Y1
-
-empty219:
-skip218:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip220
-	VCVTPH2PS (AX), Y2
-	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(AX), Y2
-	VADDPS    Y1, Y2, Y1
-
-skip220:
-	JMP final212
-
-empty197:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed211
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around221
-	VMOVDQU Y0, (AX)
-	JMP     stored222
-
-around221:
-	VMOVNTDQ Y0, (AX)
-
-stored222:
-	JMP stored213
-
-tooMany193:
-	MOVQ DI, results+24(FP)
-
-over194:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000020, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip223
-	ADDQ  $0x00000020, to+56(FP)
-
-skip223:
-	SUBQ $0x00000010, R9
-
-narrower191:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
-	VZEROUPPER
-	RET
-
 // func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
@@ -27559,33 +24321,33 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none224
+	JEQ   none114
 	SUBQ  positions+32(FP), AX
 
-none224:
+none114:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile225:
+tile115:
 	CMPQ R10, $0x00000020
-	JLT  narrower226
+	JLT  narrower116
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over229
+	JGE  over119
 
-result227:
+result117:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few230
+	JLE   few120
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany228
+	JEQ   tooMany118
 
-few230:
+few120:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -27594,7 +24356,7 @@ few230:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty231
+	JGE     empty121
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -27604,9 +24366,9 @@ few230:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows233
+	JGE     rows123
 
-row232:
+row122:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -27634,13 +24396,13 @@ row232:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row232
+	JLT          row122
 
-rows233:
+rows123:
 	CMPQ R13, DI
-	JGE  rows235
+	JGE  rows125
 
-row234:
+row124:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -27665,61 +24427,61 @@ row234:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row234
+	JLT          row124
 
-rows235:
-summed236:
+rows125:
+summed126:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special239
+	JNE  special129
 
-final237:
+final127:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around240
+	JNE       around130
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored241
+	JMP       stored131
 
-around240:
+around130:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored241:
+stored131:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around242
+	JNE       around132
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored243
+	JMP       stored133
 
-around242:
+around132:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored243:
-stored238:
+stored133:
+stored128:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result227
-	JMP  over229
+	JLT  result117
+	JMP  over119
 
-special239:
+special129:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow244
+	JEQ     narrow134
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored238
+	JMP     stored128
 
-narrow244:
+narrow134:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip245
+	JEQ          skip135
 	SUBQ         SI, DI
-	JEQ          empty246
+	JEQ          empty136
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -27729,10 +24491,10 @@ narrow244:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty246:
-skip245:
+empty136:
+skip135:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip247
+	JEQ       skip137
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -27742,66 +24504,66 @@ skip245:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip247:
-	JMP final237
+skip137:
+	JMP final127
 
-empty231:
+empty121:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed236
+	JNE     summed126
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around248
+	JNE     around138
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored249
+	JMP     stored139
 
-around248:
+around138:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored249:
-	JMP stored238
+stored139:
+	JMP stored128
 
-tooMany228:
+tooMany118:
 	MOVQ R8, results+24(FP)
 
-over229:
+over119:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip250
+	JEQ   skip140
 	ADDQ  $0x00000040, to+72(FP)
 
-skip250:
+skip140:
 	SUBQ $0x00000020, R10
-	JMP  tile225
+	JMP  tile115
 
-narrower226:
+narrower116:
 	CMPQ R10, $0x00000010
-	JLT  narrower252
+	JLT  narrower142
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over255
+	JGE  over145
 
-result253:
+result143:
 	MOVQ  start+16(FP), R11
 	MOVQ  (R11)(R8*8), SI
 	MOVQ  8(R11)(R8*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
 	CMPQ  R11, $0x00000100
-	JLE   few256
+	JLE   few146
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany254
+	JEQ   tooMany144
 
-few256:
+few146:
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty257
+	JGE     empty147
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -27811,9 +24573,9 @@ few256:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows259
+	JGE     rows149
 
-row258:
+row148:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -27833,13 +24595,13 @@ row258:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row258
+	JLT          row148
 
-rows259:
+rows149:
 	CMPQ R13, DI
-	JGE  rows261
+	JGE  rows151
 
-row260:
+row150:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -27856,46 +24618,46 @@ row260:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row260
+	JLT          row150
 
-rows261:
-summed262:
+rows151:
+summed152:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special265
+	JNE  special155
 
-final263:
+final153:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around266
+	JNE       around156
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored267
+	JMP       stored157
 
-around266:
+around156:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored267:
-stored264:
+stored157:
+stored154:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result143
+	JMP  over145
 
-special265:
+special155:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow158
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored264
+	JMP     stored154
 
-narrow268:
+narrow158:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip159
 	SUBQ         SI, DI
-	JEQ          empty270
+	JEQ          empty160
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -27903,46 +24665,46 @@ narrow268:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty270:
-skip269:
+empty160:
+skip159:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip271
+	JEQ       skip161
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip271:
-	JMP final263
+skip161:
+	JMP final153
 
-empty257:
+empty147:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed262
+	JNE     summed152
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around272
+	JNE     around162
 	VMOVDQU Y0, (BX)
-	JMP     stored273
+	JMP     stored163
 
-around272:
+around162:
 	VMOVNTDQ Y0, (BX)
 
-stored273:
-	JMP stored264
+stored163:
+	JMP stored154
 
-tooMany254:
+tooMany144:
 	MOVQ R8, results+24(FP)
 
-over255:
+over145:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip274
+	JEQ   skip164
 	ADDQ  $0x00000020, to+72(FP)
 
-skip274:
+skip164:
 	SUBQ $0x00000010, R10
 
-narrower252:
+narrower142:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -27957,22 +24719,22 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none275
+	JEQ   none165
 	SUBQ  positions+32(FP), AX
 
-none275:
+none165:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile276:
+tile166:
 	CMPQ R10, $0x00000020
-	JLT  narrower277
+	JLT  narrower167
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over280
+	JGE  over170
 
-result278:
+result168:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -27982,7 +24744,7 @@ result278:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty281
+	JGE     empty171
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27998,9 +24760,9 @@ result278:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows284
+	JGE     rows174
 
-row283:
+row173:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -28033,13 +24795,13 @@ row283:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row283
+	JLT        row173
 
-rows284:
+rows174:
 	CMPQ R11, DI
-	JGE  rows286
+	JGE  rows176
 
-row285:
+row175:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -28069,9 +24831,9 @@ row285:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row285
+	JLT       row175
 
-rows286:
+rows176:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -28082,7 +24844,7 @@ rows286:
 	VMOVUPS      X1, 48(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none287
+	JEQ          none177
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -28131,10 +24893,10 @@ rows286:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none287:
-	JMP stored282
+none177:
+	JMP stored172
 
-empty281:
+empty171:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -28149,7 +24911,7 @@ empty281:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none288
+	JEQ       none178
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -28166,30 +24928,30 @@ empty281:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none288:
-stored282:
+none178:
+stored172:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result278
-	JMP  over280
+	JLT  result168
+	JMP  over170
 	MOVQ R8, results+24(FP)
 
-over280:
+over170:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile276
+	JMP  tile166
 
-narrower277:
+narrower167:
 	CMPQ R10, $0x00000010
-	JLT  narrower290
+	JLT  narrower180
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over293
+	JGE  over183
 
-result291:
+result181:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -28199,7 +24961,7 @@ result291:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty294
+	JGE     empty184
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -28211,9 +24973,9 @@ result291:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows297
+	JGE     rows187
 
-row296:
+row186:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -28234,13 +24996,13 @@ row296:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row296
+	JLT        row186
 
-rows297:
+rows187:
 	CMPQ R11, DI
-	JGE  rows299
+	JGE  rows189
 
-row298:
+row188:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -28258,16 +25020,16 @@ row298:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row298
+	JLT       row188
 
-rows299:
+rows189:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none300
+	JEQ          none190
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -28296,10 +25058,10 @@ rows299:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none300:
-	JMP stored295
+none190:
+	JMP stored185
 
-empty294:
+empty184:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -28308,7 +25070,7 @@ empty294:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none301
+	JEQ       none191
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -28321,21 +25083,21 @@ empty294:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none301:
-stored295:
+none191:
+stored185:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result291
-	JMP  over293
+	JLT  result181
+	JMP  over183
 	MOVQ R8, results+24(FP)
 
-over293:
+over183:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower290:
+narrower180:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER

@@ -5,30 +5,30 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var fakeQuantizeBackwardKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512F32F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512F64F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512F16F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512BF16BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F32F32F32F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F32F32F32F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F64F64F64F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F64F64F64F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F16F16F16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F16F16F16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512BF16BF16BF16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512BF16BF16BF16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, fakeQuantizeBackwardAVX2F32F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 8, 64, false, false, false, fakeQuantizeBackwardAVX2F64F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, fakeQuantizeBackwardAVX2F16F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, fakeQuantizeBackwardAVX2BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2F32F32F32F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2F32F32F32F8},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 8, 0, false, false, false, fakeQuantizeBackwardAVX2F64F64F64F8},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 8, 0, false, false, false, fakeQuantizeBackwardAVX2F64F64F64F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2F16F16F16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2F16F16F16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2BF16BF16BF16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2BF16BF16BF16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512F64F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512H16H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, false, false, fakeQuantizeBackwardAVX512H16H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F32F32F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F32F32F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F64F64F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512F64F64F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, 1, 0, false, false, false, fakeQuantizeBackwardAVX512H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, fakeQuantizeBackwardAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 8, 64, false, false, false, fakeQuantizeBackwardAVX2F64F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, fakeQuantizeBackwardAVX2H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, fakeQuantizeBackwardAVX2H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2F32F32F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2F32F32F32F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 0, 8, 0, false, false, false, fakeQuantizeBackwardAVX2F64F64F64F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 0, 8, 0, false, false, false, fakeQuantizeBackwardAVX2F64F64F64F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, 16, 0, false, false, false, fakeQuantizeBackwardAVX2H16H16H16F8},
 }
 
 // fakeQuantizeBackwardAVX512F32F32F32 is, for i from 0 to n-1:
@@ -49,23 +49,14 @@ func fakeQuantizeBackwardAVX512F32F32F32(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardAVX512F64F64F64(n int, f *frame)
 
-// fakeQuantizeBackwardAVX512F16F16F16 is, for i from 0 to n-1:
+// fakeQuantizeBackwardAVX512H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //	sum0[i] += dy[i] * e
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512F16F16F16(n int, f *frame)
-
-// fakeQuantizeBackwardAVX512BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dx[i] = inside(x[i]) ? dy[i] : +0
-//	sum0[i] += dy[i] * e
-//	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
-//
-//go:noescape
-func fakeQuantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
+func fakeQuantizeBackwardAVX512H16H16H16(n int, f *frame)
 
 // fakeQuantizeBackwardAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -85,23 +76,14 @@ func fakeQuantizeBackwardAVX512F32F32F32F8(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardAVX512F64F64F64F8(n int, f *frame)
 
-// fakeQuantizeBackwardAVX512F16F16F16F8 is, for i from 0 to n-1:
+// fakeQuantizeBackwardAVX512H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= u <= hi ? dy[i] : +0
 //	sum0[i] += dy[i] * e
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512F16F16F16F8(n int, f *frame)
-
-// fakeQuantizeBackwardAVX512BF16BF16BF16F8 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= u <= hi ? dy[i] : +0
-//	sum0[i] += dy[i] * e
-//	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
-//
-//go:noescape
-func fakeQuantizeBackwardAVX512BF16BF16BF16F8(n int, f *frame)
+func fakeQuantizeBackwardAVX512H16H16H16F8(n int, f *frame)
 
 // fakeQuantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -121,23 +103,14 @@ func fakeQuantizeBackwardAVX2F32F32F32(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardAVX2F64F64F64(n int, f *frame)
 
-// fakeQuantizeBackwardAVX2F16F16F16 is, for i from 0 to n-1:
+// fakeQuantizeBackwardAVX2H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //	sum0[i] += dy[i] * e
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2F16F16F16(n int, f *frame)
-
-// fakeQuantizeBackwardAVX2BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dx[i] = inside(x[i]) ? dy[i] : +0
-//	sum0[i] += dy[i] * e
-//	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
-//
-//go:noescape
-func fakeQuantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
+func fakeQuantizeBackwardAVX2H16H16H16(n int, f *frame)
 
 // fakeQuantizeBackwardAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -157,20 +130,11 @@ func fakeQuantizeBackwardAVX2F32F32F32F8(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardAVX2F64F64F64F8(n int, f *frame)
 
-// fakeQuantizeBackwardAVX2F16F16F16F8 is, for i from 0 to n-1:
+// fakeQuantizeBackwardAVX2H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= u <= hi ? dy[i] : +0
 //	sum0[i] += dy[i] * e
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2F16F16F16F8(n int, f *frame)
-
-// fakeQuantizeBackwardAVX2BF16BF16BF16F8 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= u <= hi ? dy[i] : +0
-//	sum0[i] += dy[i] * e
-//	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
-//
-//go:noescape
-func fakeQuantizeBackwardAVX2BF16BF16BF16F8(n int, f *frame)
+func fakeQuantizeBackwardAVX2H16H16H16F8(n int, f *frame)

@@ -1125,665 +1125,9 @@ DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-// func fakeQuantizeBackwardAVX512F16F16F16(n int, f *frame)
+// func fakeQuantizeBackwardAVX512H16H16H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         88(CX), R11
-	TESTQ        R11, R11
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand9:
-	VBROADCASTSS (R13), Z2
-	VBROADCASTSS 1024(R13), Z3
-	VSUBPS       Z3, Z0, Z4
-	VSUBPS       Z3, Z1, Z3
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z5
-	VMOVUPS      64(R9), Z6
-	VMOVUPS      128(R9), Z7
-	VMOVUPS      192(R9), Z8
-	VMOVUPS      (R10), Z9
-	VMOVUPS      64(R10), Z10
-	VMOVUPS      128(R10), Z11
-	VMOVUPS      192(R10), Z12
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
-	VCVTPH2PS (BX), Z13
-	VCVTPH2PS 32(BX), Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal11
-	VDIVPS    Z2, Z13, Z13
-	VDIVPS    Z2, Z14, Z14
-	JMP       divided12
-
-reciprocal11:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided12:
-	VRNDSCALEPS $0x08, Z13, Z15
-	VRNDSCALEPS $0x08, Z14, Z16
-	VMINPS      Z3, Z15, Z17
-	VMINPS      Z3, Z16, Z18
-	VMAXPS      Z4, Z17, Z17
-	VMAXPS      Z4, Z18, Z18
-	VCMPPS      $0x00, Z17, Z15, K1
-	VCMPPS      $0x00, Z18, Z16, K2
-	VCMPPS      $0x0c, Z17, Z15, K3
-	VCMPPS      $0x0c, Z18, Z16, K4
-	VSUBPS      Z13, Z15, K1, Z17
-	VSUBPS      Z14, Z16, K2, Z18
-	VCVTPH2PS   (DX), Z13
-	VCVTPH2PS   32(DX), Z14
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z17, Z13, Z15
-	VMULPS      Z18, Z14, Z16
-	VADDPS      Z15, Z5, K5, Z5
-	VADDPS      Z16, Z6, K6, Z6
-	VADDPS      Z13, Z9, K3, Z9
-	VADDPS      Z14, Z10, K4, Z10
-	VMOVAPS.Z   Z13, K1, Z13
-	VMOVAPS.Z   Z14, K2, Z14
-	VCVTPS2PH   $0x00, Z13, Y13
-	VCVTPS2PH   $0x00, Z14, Y14
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU64   Y13, (SI)
-	VMOVDQU64   Y14, 32(SI)
-	JMP         stored14
-
-around13:
-	VMOVNTDQ Y13, (SI)
-	VMOVNTDQ Y14, 32(SI)
-
-stored14:
-	VCVTPH2PS 64(BX), Z13
-	VCVTPH2PS 96(BX), Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal15
-	VDIVPS    Z2, Z13, Z13
-	VDIVPS    Z2, Z14, Z14
-	JMP       divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z14, Z14
-
-divided16:
-	VRNDSCALEPS $0x08, Z13, Z15
-	VRNDSCALEPS $0x08, Z14, Z16
-	VMINPS      Z3, Z15, Z17
-	VMINPS      Z3, Z16, Z18
-	VMAXPS      Z4, Z17, Z17
-	VMAXPS      Z4, Z18, Z18
-	VCMPPS      $0x00, Z17, Z15, K1
-	VCMPPS      $0x00, Z18, Z16, K2
-	VCMPPS      $0x0c, Z17, Z15, K3
-	VCMPPS      $0x0c, Z18, Z16, K4
-	VSUBPS      Z13, Z15, K1, Z17
-	VSUBPS      Z14, Z16, K2, Z18
-	VCVTPH2PS   64(DX), Z13
-	VCVTPH2PS   96(DX), Z14
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z17, Z13, Z15
-	VMULPS      Z18, Z14, Z16
-	VADDPS      Z15, Z7, K5, Z7
-	VADDPS      Z16, Z8, K6, Z8
-	VADDPS      Z13, Z11, K3, Z11
-	VADDPS      Z14, Z12, K4, Z12
-	VMOVAPS.Z   Z13, K1, Z13
-	VMOVAPS.Z   Z14, K2, Z14
-	VCVTPS2PH   $0x00, Z13, Y13
-	VCVTPS2PH   $0x00, Z14, Y14
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Y13, 64(SI)
-	VMOVDQU64   Y14, 96(SI)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Y13, 64(SI)
-	VMOVNTDQ Y14, 96(SI)
-
-stored18:
-	ADDQ    $+128, DX
-	ADDQ    $+128, BX
-	ADDQ    $+128, SI
-	SUBQ    $0x00000040, R8
-	JNE     block7
-	VMOVUPS Z5, (R9)
-	VMOVUPS Z6, 64(R9)
-	VMOVUPS Z7, 128(R9)
-	VMOVUPS Z8, 192(R9)
-	VMOVUPS Z9, (R10)
-	VMOVUPS Z10, 64(R10)
-	VMOVUPS Z11, 128(R10)
-	VMOVUPS Z12, 192(R10)
-	ADDQ    136(CX), DX
-	ADDQ    168(CX), BX
-	ADDQ    200(CX), SI
-	ADDQ    $0x00000004, R13
-	DECQ    R12
-	JNE     strand9
-	SUBQ    144(CX), DX
-	SUBQ    176(CX), BX
-	SUBQ    208(CX), SI
-	SUBQ    104(CX), AX
-	JMP     turn6
-
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near21
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near21:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand22:
-	VBROADCASTSS (R12), Z2
-	VBROADCASTSS 1024(R12), Z3
-	VSUBPS       Z3, Z0, Z4
-	VSUBPS       Z3, Z1, Z3
-	VCVTPH2PS.Z  (BX), K1, Z5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal23
-	VDIVPS       Z2, Z5, Z2
-	JMP          divided24
-
-reciprocal23:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z2, Z6, Z6
-	VMULPS  Z6, Z5, Z2
-
-divided24:
-	VRNDSCALEPS $0x08, Z2, Z5
-	VMINPS      Z3, Z5, Z3
-	VMAXPS      Z4, Z3, Z3
-	VCMPPS      $0x00, Z3, Z5, K2
-	VCMPPS      $0x0c, Z3, Z5, K3
-	VSUBPS      Z2, Z5, K2, Z3
-	VCVTPH2PS.Z (DX), K1, Z2
-	KORW        K3, K2, K4
-	VMULPS      Z3, Z2, Z3
-	VMOVAPS.Z   Z3, K4, Z3
-	VMOVUPS.Z   (R9), K1, Z4
-	VADDPS      Z3, Z4, Z3
-	VMOVUPS     Z3, K1, (R9)
-	VMOVAPS.Z   Z2, K3, Z3
-	VMOVUPS.Z   (R10), K1, Z4
-	VADDPS      Z3, Z4, Z3
-	VMOVUPS     Z3, K1, (R10)
-	VMOVAPS.Z   Z2, K2, Z2
-	VCVTPS2PH   $0x00, Z2, Y2
-	VMOVDQU16   Y2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R12
-	DECQ        R8
-	JNE         strand22
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some19
-
-done20:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
-	CMPB         74(CX), $0x00
-	JNE          wide26
-	CMPQ         AX, $0x00000040
-	JLT          rest25
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(R9), Z7
-	VMOVUPS      128(R9), Z8
-	VMOVUPS      192(R9), Z9
-	VMOVUPS      (R10), Z10
-	VMOVUPS      64(R10), Z11
-	VMOVUPS      128(R10), Z12
-	VMOVUPS      192(R10), Z13
-
-block27:
-	CMPQ       AX, $0x00000040
-	JLT        blocks28
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-
-loaded31:
-	VCVTPH2PS (BX), Z14
-	VCVTPH2PS 32(BX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal32
-	VDIVPS    Z0, Z14, Z14
-	VDIVPS    Z1, Z15, Z15
-	JMP       divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided33:
-	VRNDSCALEPS $0x08, Z14, Z16
-	VRNDSCALEPS $0x08, Z15, Z17
-	VSUBPS      Z2, Z5, Z18
-	VSUBPS      Z3, Z5, Z19
-	VMINPS      Z18, Z16, Z18
-	VMINPS      Z19, Z17, Z19
-	VSUBPS      Z2, Z4, Z20
-	VSUBPS      Z3, Z4, Z21
-	VMAXPS      Z20, Z18, Z18
-	VMAXPS      Z21, Z19, Z19
-	VCMPPS      $0x00, Z18, Z16, K1
-	VCMPPS      $0x00, Z19, Z17, K2
-	VCMPPS      $0x0c, Z18, Z16, K3
-	VCMPPS      $0x0c, Z19, Z17, K4
-	VSUBPS      Z14, Z16, K1, Z18
-	VSUBPS      Z15, Z17, K2, Z19
-	VCVTPH2PS   (DX), Z14
-	VCVTPH2PS   32(DX), Z15
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z18, Z14, Z16
-	VMULPS      Z19, Z15, Z17
-	VADDPS      Z16, Z6, K5, Z6
-	VADDPS      Z17, Z7, K6, Z7
-	VADDPS      Z14, Z10, K3, Z10
-	VADDPS      Z15, Z11, K4, Z11
-	VMOVAPS.Z   Z14, K1, Z14
-	VMOVAPS.Z   Z15, K2, Z15
-	VCVTPS2PH   $0x00, Z14, Y14
-	VCVTPS2PH   $0x00, Z15, Y15
-	CMPB        76(CX), $0x00
-	JNE         around34
-	VMOVDQU64   Y14, (SI)
-	VMOVDQU64   Y15, 32(SI)
-	JMP         stored35
-
-around34:
-	VMOVNTDQ Y14, (SI)
-	VMOVNTDQ Y15, 32(SI)
-
-stored35:
-	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded36:
-	CMPB    73(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded37:
-	VCVTPH2PS 64(BX), Z14
-	VCVTPH2PS 96(BX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal38
-	VDIVPS    Z0, Z14, Z14
-	VDIVPS    Z1, Z15, Z15
-	JMP       divided39
-
-reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided39:
-	VRNDSCALEPS $0x08, Z14, Z16
-	VRNDSCALEPS $0x08, Z15, Z17
-	VSUBPS      Z2, Z5, Z18
-	VSUBPS      Z3, Z5, Z19
-	VMINPS      Z18, Z16, Z18
-	VMINPS      Z19, Z17, Z19
-	VSUBPS      Z2, Z4, Z20
-	VSUBPS      Z3, Z4, Z21
-	VMAXPS      Z20, Z18, Z18
-	VMAXPS      Z21, Z19, Z19
-	VCMPPS      $0x00, Z18, Z16, K1
-	VCMPPS      $0x00, Z19, Z17, K2
-	VCMPPS      $0x0c, Z18, Z16, K3
-	VCMPPS      $0x0c, Z19, Z17, K4
-	VSUBPS      Z14, Z16, K1, Z18
-	VSUBPS      Z15, Z17, K2, Z19
-	VCVTPH2PS   64(DX), Z14
-	VCVTPH2PS   96(DX), Z15
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z18, Z14, Z16
-	VMULPS      Z19, Z15, Z17
-	VADDPS      Z16, Z8, K5, Z8
-	VADDPS      Z17, Z9, K6, Z9
-	VADDPS      Z14, Z12, K3, Z12
-	VADDPS      Z15, Z13, K4, Z13
-	VMOVAPS.Z   Z14, K1, Z14
-	VMOVAPS.Z   Z15, K2, Z15
-	VCVTPS2PH   $0x00, Z14, Y14
-	VCVTPS2PH   $0x00, Z15, Y15
-	CMPB        76(CX), $0x00
-	JNE         around40
-	VMOVDQU64   Y14, 64(SI)
-	VMOVDQU64   Y15, 96(SI)
-	JMP         stored41
-
-around40:
-	VMOVNTDQ Y14, 64(SI)
-	VMOVNTDQ Y15, 96(SI)
-
-stored41:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block27
-
-blocks28:
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	VMOVUPS Z8, 128(R9)
-	VMOVUPS Z9, 192(R9)
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	VMOVUPS Z12, 128(R10)
-	VMOVUPS Z13, 192(R10)
-	JMP     rest25
-
-wide26:
-block42:
-	CMPQ       AX, $0x00000040
-	JLT        blocks43
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near44
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near44:
-	XORQ R11, R11
-
-group45:
-	CMPB    72(CX), $0x00
-	JEQ     loaded46
-	VMOVUPS (DI)(R11*4), Z0
-	VMOVUPS 64(DI)(R11*4), Z1
-
-loaded46:
-	CMPB    73(CX), $0x00
-	JEQ     loaded47
-	VMOVUPS (R8)(R11*4), Z2
-	VMOVUPS 64(R8)(R11*4), Z3
-
-loaded47:
-	VCVTPH2PS (BX)(R11*2), Z6
-	VCVTPH2PS 32(BX)(R11*2), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal48
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided49
-
-reciprocal48:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided49:
-	VRNDSCALEPS $0x08, Z6, Z8
-	VRNDSCALEPS $0x08, Z7, Z9
-	VSUBPS      Z2, Z5, Z10
-	VSUBPS      Z3, Z5, Z11
-	VMINPS      Z10, Z8, Z10
-	VMINPS      Z11, Z9, Z11
-	VSUBPS      Z2, Z4, Z12
-	VSUBPS      Z3, Z4, Z13
-	VMAXPS      Z12, Z10, Z10
-	VMAXPS      Z13, Z11, Z11
-	VCMPPS      $0x00, Z10, Z8, K1
-	VCMPPS      $0x00, Z11, Z9, K2
-	VCMPPS      $0x0c, Z10, Z8, K3
-	VCMPPS      $0x0c, Z11, Z9, K4
-	VSUBPS      Z6, Z8, K1, Z10
-	VSUBPS      Z7, Z9, K2, Z11
-	VCVTPH2PS   (DX)(R11*2), Z6
-	VCVTPH2PS   32(DX)(R11*2), Z7
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z10, Z6, Z8
-	VMULPS      Z11, Z7, Z9
-	VMOVAPS.Z   Z8, K5, Z8
-	VMOVAPS.Z   Z9, K6, Z9
-	VMOVUPS     (R9)(R11*4), Z10
-	VMOVUPS     64(R9)(R11*4), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R9)(R11*4)
-	VMOVUPS     Z9, 64(R9)(R11*4)
-	VMOVAPS.Z   Z6, K3, Z8
-	VMOVAPS.Z   Z7, K4, Z9
-	VMOVUPS     (R10)(R11*4), Z10
-	VMOVUPS     64(R10)(R11*4), Z11
-	VADDPS      Z8, Z10, Z8
-	VADDPS      Z9, Z11, Z9
-	VMOVUPS     Z8, (R10)(R11*4)
-	VMOVUPS     Z9, 64(R10)(R11*4)
-	VMOVAPS.Z   Z6, K1, Z6
-	VMOVAPS.Z   Z7, K2, Z7
-	VCVTPS2PH   $0x00, Z6, Y6
-	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around50
-	VMOVDQU64   Y6, (SI)(R11*2)
-	VMOVDQU64   Y7, 32(SI)(R11*2)
-	JMP         stored51
-
-around50:
-	VMOVNTDQ Y6, (SI)(R11*2)
-	VMOVNTDQ Y7, 32(SI)(R11*2)
-
-stored51:
-	ADDQ $0x00000020, R11
-	CMPQ R11, $0x00000040
-	JNE  group45
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay52
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay52:
-	SUBQ $0x00000040, AX
-	JMP  block42
-
-blocks43:
-rest25:
-some53:
-	TESTQ     AX, AX
-	JLE       done54
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded55
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded55:
-	CMPB      73(CX), $0x00
-	JEQ       loaded56
-	VMOVUPS.Z (R8), K1, Z2
-
-loaded56:
-	VCVTPH2PS.Z (BX), K1, Z1
-	CMPB        75(CX), $0x00
-	JNE         reciprocal57
-	VDIVPS      Z0, Z1, Z1
-	JMP         divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Z3
-	VDIVPS  Z0, Z3, Z3
-	VMULPS  Z3, Z1, Z1
-
-divided58:
-	VRNDSCALEPS $0x08, Z1, Z3
-	VSUBPS      Z2, Z5, Z6
-	VMINPS      Z6, Z3, Z6
-	VSUBPS      Z2, Z4, Z7
-	VMAXPS      Z7, Z6, Z6
-	VCMPPS      $0x00, Z6, Z3, K2
-	VCMPPS      $0x0c, Z6, Z3, K3
-	VSUBPS      Z1, Z3, K2, Z6
-	VCVTPH2PS.Z (DX), K1, Z1
-	KORW        K3, K2, K4
-	VMULPS      Z6, Z1, Z3
-	VMOVAPS.Z   Z3, K4, Z3
-	VMOVUPS.Z   (R9), K1, Z6
-	VADDPS      Z3, Z6, Z3
-	VMOVUPS     Z3, K1, (R9)
-	VMOVAPS.Z   Z1, K3, Z3
-	VMOVUPS.Z   (R10), K1, Z6
-	VADDPS      Z3, Z6, Z3
-	VMOVUPS     Z3, K1, (R10)
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some53
-
-done54:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -1837,17 +1181,29 @@ block7:
 	PREFETCHT1 64(BX)(R14*1)
 
 near10:
+	CMPB      273(CX), $0x00
+	JNE       kind12
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done11
+
+kind12:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal11
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z3, Z15, Z15
-	JMP       divided12
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done11
 
-reciprocal11:
+done11:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal14
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided15
+
+reciprocal14:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1855,7 +1211,7 @@ reciprocal11:
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided12:
+divided15:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1868,42 +1224,87 @@ divided12:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	VPMOVZXWD   (DX), Z14
-	VPSLLD      $0x10, Z14, Z14
-	VPMOVZXWD   32(DX), Z15
-	VPSLLD      $0x10, Z15, Z15
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z18, Z14, Z16
-	VMULPS      Z19, Z15, Z17
-	VADDPS      Z16, Z6, K5, Z6
-	VADDPS      Z17, Z7, K6, Z7
-	VADDPS      Z14, Z10, K3, Z10
-	VADDPS      Z15, Z11, K4, Z11
-	VMOVAPS.Z   Z14, K1, Z14
-	VMOVAPS.Z   Z15, K2, Z15
-	VMOVDQA64   Z14, Z14
-	VPERMT2W    Z15, Z0, Z14
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU64   Z14, (SI)
-	JMP         stored14
+	CMPB        273(CX), $0x00
+	JNE         kind17
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done16
 
-around13:
+kind17:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done16
+
+done16:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z6, K5, Z6
+	VADDPS    Z17, Z7, K6, Z7
+	VADDPS    Z14, Z10, K3, Z10
+	VADDPS    Z15, Z11, K4, Z11
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU64 Y14, (SI)
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
+
+stored22:
+	JMP done19
+
+kind20:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU64 Z14, (SI)
+	JMP       stored25
+
+around24:
 	VMOVNTDQ Z14, (SI)
 
-stored14:
+stored25:
+	JMP done19
+
+done19:
+	CMPB      273(CX), $0x00
+	JNE       kind27
+	VCVTPH2PS 64(BX), Z14
+	VCVTPH2PS 96(BX), Z15
+	JMP       done26
+
+kind27:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal15
-	VDIVPS    Z3, Z14, Z14
-	VDIVPS    Z3, Z15, Z15
-	JMP       divided16
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done26
 
-reciprocal15:
+done26:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal29
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided30
+
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1911,7 +1312,7 @@ reciprocal15:
 	VDIVPS  Z3, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided16:
+divided30:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1924,31 +1325,64 @@ divided16:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	VPMOVZXWD   64(DX), Z14
-	VPSLLD      $0x10, Z14, Z14
-	VPMOVZXWD   96(DX), Z15
-	VPSLLD      $0x10, Z15, Z15
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z18, Z14, Z16
-	VMULPS      Z19, Z15, Z17
-	VADDPS      Z16, Z8, K5, Z8
-	VADDPS      Z17, Z9, K6, Z9
-	VADDPS      Z14, Z12, K3, Z12
-	VADDPS      Z15, Z13, K4, Z13
-	VMOVAPS.Z   Z14, K1, Z14
-	VMOVAPS.Z   Z15, K2, Z15
-	VMOVDQA64   Z14, Z14
-	VPERMT2W    Z15, Z0, Z14
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU64   Z14, 64(SI)
-	JMP         stored18
+	CMPB        273(CX), $0x00
+	JNE         kind32
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
+	JMP         done31
 
-around17:
+kind32:
+	VPMOVZXWD 64(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done31
+
+done31:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z8, K5, Z8
+	VADDPS    Z17, Z9, K6, Z9
+	VADDPS    Z14, Z12, K3, Z12
+	VADDPS    Z15, Z13, K4, Z13
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind35
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU64 Y14, 64(SI)
+	VMOVDQU64 Y15, 96(SI)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored37:
+	JMP done34
+
+kind35:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored40
+
+around39:
 	VMOVNTDQ Z14, 64(SI)
 
-stored18:
+stored40:
+	JMP done34
+
+done34:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
@@ -1975,86 +1409,116 @@ stored18:
 	JMP     turn6
 
 turns8:
-some19:
+some41:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done42
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near21:
+near43:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand22:
+strand44:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	VPMOVZXWD.Z  (BX), K1, Z6
-	VPSLLD       $0x10, Z6, Z6
-	CMPB         75(CX), $0x00
-	JNE          reciprocal23
-	VDIVPS       Z3, Z6, Z3
-	JMP          divided24
+	CMPB         273(CX), $0x00
+	JNE          kind46
+	VCVTPH2PS.Z  (BX), K1, Z6
+	JMP          done45
 
-reciprocal23:
+kind46:
+	VPMOVZXWD.Z (BX), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done45
+
+done45:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal48
+	VDIVPS Z3, Z6, Z3
+	JMP    divided49
+
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z3, Z7, Z7
 	VMULPS  Z7, Z6, Z3
 
-divided24:
+divided49:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
 	VCMPPS      $0x00, Z4, Z6, K2
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind51
+	VCVTPH2PS.Z (DX), K1, Z3
+	JMP         done50
+
+kind51:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
-	KORW        K3, K2, K4
-	VMULPS      Z4, Z3, Z4
-	VMOVAPS.Z   Z4, K4, Z4
-	VMOVUPS.Z   (R9), K1, Z5
-	VADDPS      Z4, Z5, Z4
-	VMOVUPS     Z4, K1, (R9)
-	VMOVAPS.Z   Z3, K3, Z4
-	VMOVUPS.Z   (R10), K1, Z5
-	VADDPS      Z4, Z5, Z4
-	VMOVUPS     Z4, K1, (R10)
-	VMOVAPS.Z   Z3, K2, Z3
-	VPSRLD      $0x10, Z3, Z3
-	VPMOVDW     Z3, Y3
-	VMOVDQU16   Y3, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R12
-	DECQ        R8
-	JNE         strand22
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some19
+	VMOVAPS     Z3, Z3
+	JMP         done50
 
-done20:
+done50:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z3, Z4
+	VMOVAPS.Z Z4, K4, Z4
+	VMOVUPS.Z (R9), K1, Z5
+	VADDPS    Z4, Z5, Z4
+	VMOVUPS   Z4, K1, (R9)
+	VMOVAPS.Z Z3, K3, Z4
+	VMOVUPS.Z (R10), K1, Z5
+	VADDPS    Z4, Z5, Z4
+	VMOVUPS   Z4, K1, (R10)
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind54
+	VCVTPS2PH $0x00, Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done53
+
+kind54:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done53
+
+done53:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R12
+	DECQ R8
+	JNE  strand44
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some41
+
+done42:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2081,9 +1545,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide26
+	JNE          wide57
 	CMPQ         AX, $0x00000040
-	JLT          rest25
+	JLT          rest56
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -2093,41 +1557,53 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block27:
+block58:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks59
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near60
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near29:
+near60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded61
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded30:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded62
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded31:
+loaded62:
+	CMPB      273(CX), $0x00
+	JNE       kind64
+	VCVTPH2PS (BX), Z15
+	VCVTPH2PS 32(BX), Z16
+	JMP       done63
+
+kind64:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal32
-	VDIVPS    Z1, Z15, Z15
-	VDIVPS    Z2, Z16, Z16
-	JMP       divided33
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done63
 
-reciprocal32:
+done63:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal66
+	VDIVPS Z1, Z15, Z15
+	VDIVPS Z2, Z16, Z16
+	JMP    divided67
+
+reciprocal66:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2135,7 +1611,7 @@ reciprocal32:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided33:
+divided67:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2152,54 +1628,99 @@ divided33:
 	VCMPPS      $0x0c, Z20, Z18, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	VPMOVZXWD   (DX), Z15
-	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   32(DX), Z16
-	VPSLLD      $0x10, Z16, Z16
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z19, Z15, Z17
-	VMULPS      Z20, Z16, Z18
-	VADDPS      Z17, Z7, K5, Z7
-	VADDPS      Z18, Z8, K6, Z8
-	VADDPS      Z15, Z11, K3, Z11
-	VADDPS      Z16, Z12, K4, Z12
-	VMOVAPS.Z   Z15, K1, Z15
-	VMOVAPS.Z   Z16, K2, Z16
-	VMOVDQA64   Z15, Z15
-	VPERMT2W    Z16, Z0, Z15
-	CMPB        76(CX), $0x00
-	JNE         around34
-	VMOVDQU64   Z15, (SI)
-	JMP         stored35
+	CMPB        273(CX), $0x00
+	JNE         kind69
+	VCVTPH2PS   (DX), Z15
+	VCVTPH2PS   32(DX), Z16
+	JMP         done68
 
-around34:
+kind69:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done68
+
+done68:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z19, Z15, Z17
+	VMULPS    Z20, Z16, Z18
+	VADDPS    Z17, Z7, K5, Z7
+	VADDPS    Z18, Z8, K6, Z8
+	VADDPS    Z15, Z11, K3, Z11
+	VADDPS    Z16, Z12, K4, Z12
+	VMOVAPS.Z Z15, K1, Z15
+	VMOVAPS.Z Z16, K2, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind72
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around73
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+
+stored74:
+	JMP done71
+
+kind72:
+	VMOVDQA64 Z15, Z15
+	VPERMT2W  Z16, Z0, Z15
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU64 Z15, (SI)
+	JMP       stored77
+
+around76:
 	VMOVNTDQ Z15, (SI)
 
-stored35:
+stored77:
+	JMP done71
+
+done71:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded78
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded36:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded79
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded37:
+loaded79:
+	CMPB      273(CX), $0x00
+	JNE       kind81
+	VCVTPH2PS 64(BX), Z15
+	VCVTPH2PS 96(BX), Z16
+	JMP       done80
+
+kind81:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal38
-	VDIVPS    Z1, Z15, Z15
-	VDIVPS    Z2, Z16, Z16
-	JMP       divided39
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done80
 
-reciprocal38:
+done80:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal83
+	VDIVPS Z1, Z15, Z15
+	VDIVPS Z2, Z16, Z16
+	JMP    divided84
+
+reciprocal83:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -2207,7 +1728,7 @@ reciprocal38:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided39:
+divided84:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2224,40 +1745,73 @@ divided39:
 	VCMPPS      $0x0c, Z20, Z18, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	VPMOVZXWD   64(DX), Z15
-	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   96(DX), Z16
-	VPSLLD      $0x10, Z16, Z16
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z19, Z15, Z17
-	VMULPS      Z20, Z16, Z18
-	VADDPS      Z17, Z9, K5, Z9
-	VADDPS      Z18, Z10, K6, Z10
-	VADDPS      Z15, Z13, K3, Z13
-	VADDPS      Z16, Z14, K4, Z14
-	VMOVAPS.Z   Z15, K1, Z15
-	VMOVAPS.Z   Z16, K2, Z16
-	VMOVDQA64   Z15, Z15
-	VPERMT2W    Z16, Z0, Z15
-	CMPB        76(CX), $0x00
-	JNE         around40
-	VMOVDQU64   Z15, 64(SI)
-	JMP         stored41
+	CMPB        273(CX), $0x00
+	JNE         kind86
+	VCVTPH2PS   64(DX), Z15
+	VCVTPH2PS   96(DX), Z16
+	JMP         done85
 
-around40:
+kind86:
+	VPMOVZXWD 64(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done85
+
+done85:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z19, Z15, Z17
+	VMULPS    Z20, Z16, Z18
+	VADDPS    Z17, Z9, K5, Z9
+	VADDPS    Z18, Z10, K6, Z10
+	VADDPS    Z15, Z13, K3, Z13
+	VADDPS    Z16, Z14, K4, Z14
+	VMOVAPS.Z Z15, K1, Z15
+	VMOVAPS.Z Z16, K2, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind89
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around90
+	VMOVDQU64 Y15, 64(SI)
+	VMOVDQU64 Y16, 96(SI)
+	JMP       stored91
+
+around90:
+	VMOVNTDQ Y15, 64(SI)
+	VMOVNTDQ Y16, 96(SI)
+
+stored91:
+	JMP done88
+
+kind89:
+	VMOVDQA64 Z15, Z15
+	VPERMT2W  Z16, Z0, Z15
+	CMPB      76(CX), $0x00
+	JNE       around93
+	VMOVDQU64 Z15, 64(SI)
+	JMP       stored94
+
+around93:
 	VMOVNTDQ Z15, 64(SI)
 
-stored41:
+stored94:
+	JMP done88
+
+done88:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block58
 
-blocks28:
+blocks59:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -2266,47 +1820,59 @@ blocks28:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest25
+	JMP     rest56
 
-wide26:
-block42:
+wide57:
+block95:
 	CMPQ       AX, $0x00000040
-	JLT        blocks43
+	JLT        blocks96
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near44
+	JEQ        near97
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near44:
+near97:
 	XORQ R11, R11
 
-group45:
+group98:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded99
 	VMOVUPS (DI)(R11*4), Z1
 	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded46:
+loaded99:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded100
 	VMOVUPS (R8)(R11*4), Z3
 	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded47:
+loaded100:
+	CMPB      273(CX), $0x00
+	JNE       kind102
+	VCVTPH2PS (BX)(R11*2), Z7
+	VCVTPH2PS 32(BX)(R11*2), Z8
+	JMP       done101
+
+kind102:
 	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal48
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided49
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done101
 
-reciprocal48:
+done101:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal104
+	VDIVPS Z1, Z7, Z7
+	VDIVPS Z2, Z8, Z8
+	JMP    divided105
+
+reciprocal104:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -2314,7 +1880,7 @@ reciprocal48:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided49:
+divided105:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2331,91 +1897,134 @@ divided49:
 	VCMPPS      $0x0c, Z12, Z10, K4
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
-	VPMOVZXWD   (DX)(R11*2), Z7
-	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   32(DX)(R11*2), Z8
-	VPSLLD      $0x10, Z8, Z8
-	KORW        K3, K1, K5
-	KORW        K4, K2, K6
-	VMULPS      Z11, Z7, Z9
-	VMULPS      Z12, Z8, Z10
-	VMOVAPS.Z   Z9, K5, Z9
-	VMOVAPS.Z   Z10, K6, Z10
-	VMOVUPS     (R9)(R11*4), Z11
-	VMOVUPS     64(R9)(R11*4), Z12
-	VADDPS      Z9, Z11, Z9
-	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, (R9)(R11*4)
-	VMOVUPS     Z10, 64(R9)(R11*4)
-	VMOVAPS.Z   Z7, K3, Z9
-	VMOVAPS.Z   Z8, K4, Z10
-	VMOVUPS     (R10)(R11*4), Z11
-	VMOVUPS     64(R10)(R11*4), Z12
-	VADDPS      Z9, Z11, Z9
-	VADDPS      Z10, Z12, Z10
-	VMOVUPS     Z9, (R10)(R11*4)
-	VMOVUPS     Z10, 64(R10)(R11*4)
-	VMOVAPS.Z   Z7, K1, Z7
-	VMOVAPS.Z   Z8, K2, Z8
-	VMOVDQA64   Z7, Z7
-	VPERMT2W    Z8, Z0, Z7
-	CMPB        76(CX), $0x00
-	JNE         around50
-	VMOVDQU64   Z7, (SI)(R11*2)
-	JMP         stored51
+	CMPB        273(CX), $0x00
+	JNE         kind107
+	VCVTPH2PS   (DX)(R11*2), Z7
+	VCVTPH2PS   32(DX)(R11*2), Z8
+	JMP         done106
 
-around50:
+kind107:
+	VPMOVZXWD (DX)(R11*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(DX)(R11*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done106
+
+done106:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z11, Z7, Z9
+	VMULPS    Z12, Z8, Z10
+	VMOVAPS.Z Z9, K5, Z9
+	VMOVAPS.Z Z10, K6, Z10
+	VMOVUPS   (R9)(R11*4), Z11
+	VMOVUPS   64(R9)(R11*4), Z12
+	VADDPS    Z9, Z11, Z9
+	VADDPS    Z10, Z12, Z10
+	VMOVUPS   Z9, (R9)(R11*4)
+	VMOVUPS   Z10, 64(R9)(R11*4)
+	VMOVAPS.Z Z7, K3, Z9
+	VMOVAPS.Z Z8, K4, Z10
+	VMOVUPS   (R10)(R11*4), Z11
+	VMOVUPS   64(R10)(R11*4), Z12
+	VADDPS    Z9, Z11, Z9
+	VADDPS    Z10, Z12, Z10
+	VMOVUPS   Z9, (R10)(R11*4)
+	VMOVUPS   Z10, 64(R10)(R11*4)
+	VMOVAPS.Z Z7, K1, Z7
+	VMOVAPS.Z Z8, K2, Z8
+	CMPB      273(CX), $0x00
+	JNE       kind110
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around111
+	VMOVDQU64 Y7, (SI)(R11*2)
+	VMOVDQU64 Y8, 32(SI)(R11*2)
+	JMP       stored112
+
+around111:
+	VMOVNTDQ Y7, (SI)(R11*2)
+	VMOVNTDQ Y8, 32(SI)(R11*2)
+
+stored112:
+	JMP done109
+
+kind110:
+	VMOVDQA64 Z7, Z7
+	VPERMT2W  Z8, Z0, Z7
+	CMPB      76(CX), $0x00
+	JNE       around114
+	VMOVDQU64 Z7, (SI)(R11*2)
+	JMP       stored115
+
+around114:
 	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored51:
+stored115:
+	JMP done109
+
+done109:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group45
+	JNE  group98
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay52
+	JEQ  stay116
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay52:
+stay116:
 	SUBQ $0x00000040, AX
-	JMP  block42
+	JMP  block95
 
-blocks43:
-rest25:
-some53:
+blocks96:
+rest56:
+some117:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done118
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded119
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded55:
+loaded119:
 	CMPB      73(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded120
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded56:
+loaded120:
+	CMPB        273(CX), $0x00
+	JNE         kind122
+	VCVTPH2PS.Z (BX), K1, Z0
+	JMP         done121
+
+kind122:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
-	CMPB        75(CX), $0x00
-	JNE         reciprocal57
-	VDIVPS      Z1, Z0, Z0
-	JMP         divided58
+	VMOVAPS     Z0, Z0
+	JMP         done121
 
-reciprocal57:
+done121:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal124
+	VDIVPS Z1, Z0, Z0
+	JMP    divided125
+
+reciprocal124:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided58:
+divided125:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -2424,33 +2033,53 @@ divided58:
 	VCMPPS      $0x00, Z4, Z2, K2
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind127
+	VCVTPH2PS.Z (DX), K1, Z0
+	JMP         done126
+
+kind127:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
-	KORW        K3, K2, K4
-	VMULPS      Z4, Z0, Z2
-	VMOVAPS.Z   Z2, K4, Z2
-	VMOVUPS.Z   (R9), K1, Z4
-	VADDPS      Z2, Z4, Z2
-	VMOVUPS     Z2, K1, (R9)
-	VMOVAPS.Z   Z0, K3, Z2
-	VMOVUPS.Z   (R10), K1, Z4
-	VADDPS      Z2, Z4, Z2
-	VMOVUPS     Z2, K1, (R10)
-	VMOVAPS.Z   Z0, K2, Z0
-	VPSRLD      $0x10, Z0, Z0
-	VPMOVDW     Z0, Y0
-	VMOVDQU16   Y0, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some53
+	VMOVAPS     Z0, Z0
+	JMP         done126
 
-done54:
+done126:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z0, Z2
+	VMOVAPS.Z Z2, K4, Z2
+	VMOVUPS.Z (R9), K1, Z4
+	VADDPS    Z2, Z4, Z2
+	VMOVUPS   Z2, K1, (R9)
+	VMOVAPS.Z Z0, K3, Z2
+	VMOVUPS.Z (R10), K1, Z4
+	VADDPS    Z2, Z4, Z2
+	VMOVUPS   Z2, K1, (R10)
+	VMOVAPS.Z Z0, K2, Z0
+	CMPB      273(CX), $0x00
+	JNE       kind130
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU16 Y0, K1, (SI)
+	JMP       done129
+
+kind130:
+	VPSRLD    $0x10, Z0, Z0
+	VPMOVDW   Z0, Y0
+	VMOVDQU16 Y0, K1, (SI)
+	JMP       done129
+
+done129:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some117
+
+done118:
 	VZEROUPPER
 	RET
 
@@ -3207,442 +2836,9 @@ DATA all64_7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
 GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-// func fakeQuantizeBackwardAVX512F16F16F16F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX512H16H16H16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS 56(CX), Z4
-	VBROADCASTSS 64(CX), Z5
-	CMPB         74(CX), $0x00
-	JNE          wide2
-	CMPQ         AX, $0x00000040
-	JLT          rest1
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(R9), Z7
-	VMOVUPS      128(R9), Z8
-	VMOVUPS      192(R9), Z9
-	VMOVUPS      (R10), Z10
-	VMOVUPS      64(R10), Z11
-	VMOVUPS      128(R10), Z12
-	VMOVUPS      192(R10), Z13
-
-block3:
-	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near5
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-
-near5:
-	CMPB    72(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-
-loaded6:
-	CMPB    73(CX), $0x00
-	JEQ     loaded7
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-
-loaded7:
-	VCVTPH2PS (BX), Z14
-	VCVTPH2PS 32(BX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal8
-	VDIVPS    Z0, Z14, Z14
-	VDIVPS    Z1, Z15, Z15
-	JMP       divided9
-
-reciprocal8:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided9:
-	VANDPS    all32_80000000<>+0(SB), Z14, Z16
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    (R11), Z18, Z18
-	VMAXPS    (R11), Z19, Z19
-	VPADDD    64(R11), Z18, Z18
-	VPADDD    64(R11), Z19, Z19
-	VORPS     Z16, Z18, Z18
-	VORPS     Z17, Z19, Z19
-	VADDPS    Z18, Z14, Z20
-	VADDPS    Z19, Z15, Z21
-	VSUBPS    Z18, Z20, Z18
-	VSUBPS    Z19, Z21, Z19
-	VORPS     Z16, Z18, Z16
-	VORPS     Z17, Z19, Z17
-	VSUBPS    Z2, Z5, Z18
-	VSUBPS    Z3, Z5, Z19
-	VMINPS    Z18, Z14, Z18
-	VMINPS    Z19, Z15, Z19
-	VSUBPS    Z2, Z4, Z20
-	VSUBPS    Z3, Z4, Z21
-	VMAXPS    Z20, Z18, Z18
-	VMAXPS    Z21, Z19, Z19
-	VCMPPS    $0x00, Z18, Z14, K1
-	VCMPPS    $0x00, Z19, Z15, K2
-	VCMPPS    $0x0c, Z18, Z14, K3
-	VCMPPS    $0x0c, Z19, Z15, K4
-	VSUBPS    Z14, Z16, K1, Z18
-	VSUBPS    Z15, Z17, K2, Z19
-	VCVTPH2PS (DX), Z14
-	VCVTPH2PS 32(DX), Z15
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z6, K5, Z6
-	VADDPS    Z17, Z7, K6, Z7
-	VADDPS    Z14, Z10, K3, Z10
-	VADDPS    Z15, Z11, K4, Z11
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	VCVTPS2PH $0x00, Z14, Y14
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Y14, (SI)
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Y14, (SI)
-	VMOVNTDQ Y15, 32(SI)
-
-stored11:
-	CMPB    72(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS 128(DI), Z0
-	VMOVUPS 192(DI), Z1
-
-loaded12:
-	CMPB    73(CX), $0x00
-	JEQ     loaded13
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-
-loaded13:
-	VCVTPH2PS 64(BX), Z14
-	VCVTPH2PS 96(BX), Z15
-	CMPB      75(CX), $0x00
-	JNE       reciprocal14
-	VDIVPS    Z0, Z14, Z14
-	VDIVPS    Z1, Z15, Z15
-	JMP       divided15
-
-reciprocal14:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z15, Z15
-
-divided15:
-	VANDPS    all32_80000000<>+0(SB), Z14, Z16
-	VANDPS    all32_80000000<>+0(SB), Z15, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS    (R11), Z18, Z18
-	VMAXPS    (R11), Z19, Z19
-	VPADDD    64(R11), Z18, Z18
-	VPADDD    64(R11), Z19, Z19
-	VORPS     Z16, Z18, Z18
-	VORPS     Z17, Z19, Z19
-	VADDPS    Z18, Z14, Z20
-	VADDPS    Z19, Z15, Z21
-	VSUBPS    Z18, Z20, Z18
-	VSUBPS    Z19, Z21, Z19
-	VORPS     Z16, Z18, Z16
-	VORPS     Z17, Z19, Z17
-	VSUBPS    Z2, Z5, Z18
-	VSUBPS    Z3, Z5, Z19
-	VMINPS    Z18, Z14, Z18
-	VMINPS    Z19, Z15, Z19
-	VSUBPS    Z2, Z4, Z20
-	VSUBPS    Z3, Z4, Z21
-	VMAXPS    Z20, Z18, Z18
-	VMAXPS    Z21, Z19, Z19
-	VCMPPS    $0x00, Z18, Z14, K1
-	VCMPPS    $0x00, Z19, Z15, K2
-	VCMPPS    $0x0c, Z18, Z14, K3
-	VCMPPS    $0x0c, Z19, Z15, K4
-	VSUBPS    Z14, Z16, K1, Z18
-	VSUBPS    Z15, Z17, K2, Z19
-	VCVTPH2PS 64(DX), Z14
-	VCVTPH2PS 96(DX), Z15
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z8, K5, Z8
-	VADDPS    Z17, Z9, K6, Z9
-	VADDPS    Z14, Z12, K3, Z12
-	VADDPS    Z15, Z13, K4, Z13
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	VCVTPS2PH $0x00, Z14, Y14
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Y14, 64(SI)
-	VMOVDQU64 Y15, 96(SI)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y14, 64(SI)
-	VMOVNTDQ Y15, 96(SI)
-
-stored17:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block3
-
-blocks4:
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	VMOVUPS Z8, 128(R9)
-	VMOVUPS Z9, 192(R9)
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	VMOVUPS Z12, 128(R10)
-	VMOVUPS Z13, 192(R10)
-	JMP     rest1
-
-wide2:
-block18:
-	CMPQ       AX, $0x00000040
-	JLT        blocks19
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near20
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-
-near20:
-	XORQ R12, R12
-
-group21:
-	CMPB    72(CX), $0x00
-	JEQ     loaded22
-	VMOVUPS (DI)(R12*4), Z0
-	VMOVUPS 64(DI)(R12*4), Z1
-
-loaded22:
-	CMPB    73(CX), $0x00
-	JEQ     loaded23
-	VMOVUPS (R8)(R12*4), Z2
-	VMOVUPS 64(R8)(R12*4), Z3
-
-loaded23:
-	VCVTPH2PS (BX)(R12*2), Z6
-	VCVTPH2PS 32(BX)(R12*2), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z0, Z6, Z6
-	VDIVPS    Z1, Z7, Z7
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z0, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z1, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided25:
-	VANDPS    all32_80000000<>+0(SB), Z6, Z8
-	VANDPS    all32_80000000<>+0(SB), Z7, Z9
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z10
-	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
-	VMAXPS    (R11), Z10, Z10
-	VMAXPS    (R11), Z11, Z11
-	VPADDD    64(R11), Z10, Z10
-	VPADDD    64(R11), Z11, Z11
-	VORPS     Z8, Z10, Z10
-	VORPS     Z9, Z11, Z11
-	VADDPS    Z10, Z6, Z12
-	VADDPS    Z11, Z7, Z13
-	VSUBPS    Z10, Z12, Z10
-	VSUBPS    Z11, Z13, Z11
-	VORPS     Z8, Z10, Z8
-	VORPS     Z9, Z11, Z9
-	VSUBPS    Z2, Z5, Z10
-	VSUBPS    Z3, Z5, Z11
-	VMINPS    Z10, Z6, Z10
-	VMINPS    Z11, Z7, Z11
-	VSUBPS    Z2, Z4, Z12
-	VSUBPS    Z3, Z4, Z13
-	VMAXPS    Z12, Z10, Z10
-	VMAXPS    Z13, Z11, Z11
-	VCMPPS    $0x00, Z10, Z6, K1
-	VCMPPS    $0x00, Z11, Z7, K2
-	VCMPPS    $0x0c, Z10, Z6, K3
-	VCMPPS    $0x0c, Z11, Z7, K4
-	VSUBPS    Z6, Z8, K1, Z10
-	VSUBPS    Z7, Z9, K2, Z11
-	VCVTPH2PS (DX)(R12*2), Z6
-	VCVTPH2PS 32(DX)(R12*2), Z7
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z10, Z6, Z8
-	VMULPS    Z11, Z7, Z9
-	VMOVAPS.Z Z8, K5, Z8
-	VMOVAPS.Z Z9, K6, Z9
-	VMOVUPS   (R9)(R12*4), Z10
-	VMOVUPS   64(R9)(R12*4), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R9)(R12*4)
-	VMOVUPS   Z9, 64(R9)(R12*4)
-	VMOVAPS.Z Z6, K3, Z8
-	VMOVAPS.Z Z7, K4, Z9
-	VMOVUPS   (R10)(R12*4), Z10
-	VMOVUPS   64(R10)(R12*4), Z11
-	VADDPS    Z8, Z10, Z8
-	VADDPS    Z9, Z11, Z9
-	VMOVUPS   Z8, (R10)(R12*4)
-	VMOVUPS   Z9, 64(R10)(R12*4)
-	VMOVAPS.Z Z6, K1, Z6
-	VMOVAPS.Z Z7, K2, Z7
-	VCVTPS2PH $0x00, Z6, Y6
-	VCVTPS2PH $0x00, Z7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Y6, (SI)(R12*2)
-	VMOVDQU64 Y7, 32(SI)(R12*2)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y6, (SI)(R12*2)
-	VMOVNTDQ Y7, 32(SI)(R12*2)
-
-stored27:
-	ADDQ $0x00000020, R12
-	CMPQ R12, $0x00000040
-	JNE  group21
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay28
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay28:
-	SUBQ $0x00000040, AX
-	JMP  block18
-
-blocks19:
-rest1:
-some29:
-	TESTQ     AX, AX
-	JLE       done30
-	MOVQ      $-1, R12
-	BZHIQ     AX, R12, R12
-	KMOVW     R12, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded31
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded31:
-	CMPB      73(CX), $0x00
-	JEQ       loaded32
-	VMOVUPS.Z (R8), K1, Z2
-
-loaded32:
-	VCVTPH2PS.Z (BX), K1, Z1
-	CMPB        75(CX), $0x00
-	JNE         reciprocal33
-	VDIVPS      Z0, Z1, Z1
-	JMP         divided34
-
-reciprocal33:
-	VMOVUPS all32_3f800000<>+0(SB), Z3
-	VDIVPS  Z0, Z3, Z3
-	VMULPS  Z3, Z1, Z1
-
-divided34:
-	VANDPS      all32_80000000<>+0(SB), Z1, Z3
-	VANDPS      all32_7f800000<>+0(SB), Z1, Z6
-	VMAXPS      (R11), Z6, Z6
-	VPADDD      64(R11), Z6, Z6
-	VORPS       Z3, Z6, Z6
-	VADDPS      Z6, Z1, Z7
-	VSUBPS      Z6, Z7, Z6
-	VORPS       Z3, Z6, Z3
-	VSUBPS      Z2, Z5, Z6
-	VMINPS      Z6, Z1, Z6
-	VSUBPS      Z2, Z4, Z7
-	VMAXPS      Z7, Z6, Z6
-	VCMPPS      $0x00, Z6, Z1, K2
-	VCMPPS      $0x0c, Z6, Z1, K3
-	VSUBPS      Z1, Z3, K2, Z6
-	VCVTPH2PS.Z (DX), K1, Z1
-	KORW        K3, K2, K4
-	VMULPS      Z6, Z1, Z3
-	VMOVAPS.Z   Z3, K4, Z3
-	VMOVUPS.Z   (R9), K1, Z6
-	VADDPS      Z3, Z6, Z3
-	VMOVUPS     Z3, K1, (R9)
-	VMOVAPS.Z   Z1, K3, Z3
-	VMOVUPS.Z   (R10), K1, Z6
-	VADDPS      Z3, Z6, Z3
-	VMOVUPS     Z3, K1, (R10)
-	VMOVAPS.Z   Z1, K2, Z1
-	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some29
-
-done30:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX512BF16BF16BF16F8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3697,17 +2893,29 @@ loaded6:
 	VMOVUPS 64(R8), Z4
 
 loaded7:
+	CMPB      273(CX), $0x00
+	JNE       kind9
+	VCVTPH2PS (BX), Z15
+	VCVTPH2PS 32(BX), Z16
+	JMP       done8
+
+kind9:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal8
-	VDIVPS    Z1, Z15, Z15
-	VDIVPS    Z2, Z16, Z16
-	JMP       divided9
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done8
 
-reciprocal8:
+done8:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal11
+	VDIVPS Z1, Z15, Z15
+	VDIVPS Z2, Z16, Z16
+	JMP    divided12
+
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -3715,7 +2923,7 @@ reciprocal8:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided9:
+divided12:
 	VANDPS    all32_80000000<>+0(SB), Z15, Z17
 	VANDPS    all32_80000000<>+0(SB), Z16, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
@@ -3746,10 +2954,22 @@ divided9:
 	VCMPPS    $0x0c, Z20, Z16, K4
 	VSUBPS    Z15, Z17, K1, Z19
 	VSUBPS    Z16, Z18, K2, Z20
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	JMP       done13
+
+kind14:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done13
+
+done13:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -3760,40 +2980,73 @@ divided9:
 	VADDPS    Z16, Z12, K4, Z12
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind17
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+
+stored19:
+	JMP done16
+
+kind17:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around21
 	VMOVDQU64 Z15, (SI)
-	JMP       stored11
+	JMP       stored22
 
-around10:
+around21:
 	VMOVNTDQ Z15, (SI)
 
-stored11:
+stored22:
+	JMP done16
+
+done16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded23
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded12:
+loaded23:
 	CMPB    73(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded24
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded13:
+loaded24:
+	CMPB      273(CX), $0x00
+	JNE       kind26
+	VCVTPH2PS 64(BX), Z15
+	VCVTPH2PS 96(BX), Z16
+	JMP       done25
+
+kind26:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
-	CMPB      75(CX), $0x00
-	JNE       reciprocal14
-	VDIVPS    Z1, Z15, Z15
-	VDIVPS    Z2, Z16, Z16
-	JMP       divided15
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done25
 
-reciprocal14:
+done25:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal28
+	VDIVPS Z1, Z15, Z15
+	VDIVPS Z2, Z16, Z16
+	JMP    divided29
+
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Z17
 	VDIVPS  Z1, Z17, Z17
 	VMULPS  Z17, Z15, Z15
@@ -3801,7 +3054,7 @@ reciprocal14:
 	VDIVPS  Z2, Z17, Z17
 	VMULPS  Z17, Z16, Z16
 
-divided15:
+divided29:
 	VANDPS    all32_80000000<>+0(SB), Z15, Z17
 	VANDPS    all32_80000000<>+0(SB), Z16, Z18
 	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
@@ -3832,10 +3085,22 @@ divided15:
 	VCMPPS    $0x0c, Z20, Z16, K4
 	VSUBPS    Z15, Z17, K1, Z19
 	VSUBPS    Z16, Z18, K2, Z20
+	CMPB      273(CX), $0x00
+	JNE       kind31
+	VCVTPH2PS 64(DX), Z15
+	VCVTPH2PS 96(DX), Z16
+	JMP       done30
+
+kind31:
 	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done30
+
+done30:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -3846,17 +3111,38 @@ divided15:
 	VADDPS    Z16, Z14, K4, Z14
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU64 Y15, 64(SI)
+	VMOVDQU64 Y16, 96(SI)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y15, 64(SI)
+	VMOVNTDQ Y16, 96(SI)
+
+stored36:
+	JMP done33
+
+kind34:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around38
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored17
+	JMP       stored39
 
-around16:
+around38:
 	VMOVNTDQ Z15, 64(SI)
 
-stored17:
+stored39:
+	JMP done33
+
+done33:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -3877,44 +3163,56 @@ blocks4:
 	JMP     rest1
 
 wide2:
-block18:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks41
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near20
+	JEQ        near42
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near20:
+near42:
 	XORQ R12, R12
 
-group21:
+group43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded44
 	VMOVUPS (DI)(R12*4), Z1
 	VMOVUPS 64(DI)(R12*4), Z2
 
-loaded22:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded45
 	VMOVUPS (R8)(R12*4), Z3
 	VMOVUPS 64(R8)(R12*4), Z4
 
-loaded23:
+loaded45:
+	CMPB      273(CX), $0x00
+	JNE       kind47
+	VCVTPH2PS (BX)(R12*2), Z7
+	VCVTPH2PS 32(BX)(R12*2), Z8
+	JMP       done46
+
+kind47:
 	VPMOVZXWD (BX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	JMP       divided25
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done46
 
-reciprocal24:
+done46:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal49
+	VDIVPS Z1, Z7, Z7
+	VDIVPS Z2, Z8, Z8
+	JMP    divided50
+
+reciprocal49:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z1, Z9, Z9
 	VMULPS  Z9, Z7, Z7
@@ -3922,7 +3220,7 @@ reciprocal24:
 	VDIVPS  Z2, Z9, Z9
 	VMULPS  Z9, Z8, Z8
 
-divided25:
+divided50:
 	VANDPS    all32_80000000<>+0(SB), Z7, Z9
 	VANDPS    all32_80000000<>+0(SB), Z8, Z10
 	VANDPS    all32_7f800000<>+0(SB), Z7, Z11
@@ -3953,10 +3251,22 @@ divided25:
 	VCMPPS    $0x0c, Z12, Z8, K4
 	VSUBPS    Z7, Z9, K1, Z11
 	VSUBPS    Z8, Z10, K2, Z12
+	CMPB      273(CX), $0x00
+	JNE       kind52
+	VCVTPH2PS (DX)(R12*2), Z7
+	VCVTPH2PS 32(DX)(R12*2), Z8
+	JMP       done51
+
+kind52:
 	VPMOVZXWD (DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done51
+
+done51:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -3979,65 +3289,96 @@ divided25:
 	VMOVUPS   Z10, 64(R10)(R12*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
+	CMPB      273(CX), $0x00
+	JNE       kind55
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around56
+	VMOVDQU64 Y7, (SI)(R12*2)
+	VMOVDQU64 Y8, 32(SI)(R12*2)
+	JMP       stored57
+
+around56:
+	VMOVNTDQ Y7, (SI)(R12*2)
+	VMOVNTDQ Y8, 32(SI)(R12*2)
+
+stored57:
+	JMP done54
+
+kind55:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around59
 	VMOVDQU64 Z7, (SI)(R12*2)
-	JMP       stored27
+	JMP       stored60
 
-around26:
+around59:
 	VMOVNTDQ Z7, (SI)(R12*2)
 
-stored27:
+stored60:
+	JMP done54
+
+done54:
 	ADDQ $0x00000020, R12
 	CMPQ R12, $0x00000040
-	JNE  group21
+	JNE  group43
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay61
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay28:
+stay61:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block40
 
-blocks19:
+blocks41:
 rest1:
-some29:
+some62:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done63
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded64
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded31:
+loaded64:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded65
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded32:
+loaded65:
+	CMPB        273(CX), $0x00
+	JNE         kind67
+	VCVTPH2PS.Z (BX), K1, Z0
+	JMP         done66
+
+kind67:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
-	CMPB        75(CX), $0x00
-	JNE         reciprocal33
-	VDIVPS      Z1, Z0, Z0
-	JMP         divided34
+	VMOVAPS     Z0, Z0
+	JMP         done66
 
-reciprocal33:
+done66:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal69
+	VDIVPS Z1, Z0, Z0
+	JMP    divided70
+
+reciprocal69:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z1, Z2, Z2
 	VMULPS  Z2, Z0, Z0
 
-divided34:
+divided70:
 	VANDPS      all32_80000000<>+0(SB), Z0, Z2
 	VANDPS      all32_7f800000<>+0(SB), Z0, Z4
 	VMAXPS      (R11), Z4, Z4
@@ -4053,33 +3394,53 @@ divided34:
 	VCMPPS      $0x00, Z4, Z0, K2
 	VCMPPS      $0x0c, Z4, Z0, K3
 	VSUBPS      Z0, Z2, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind72
+	VCVTPH2PS.Z (DX), K1, Z0
+	JMP         done71
+
+kind72:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
-	KORW        K3, K2, K4
-	VMULPS      Z4, Z0, Z2
-	VMOVAPS.Z   Z2, K4, Z2
-	VMOVUPS.Z   (R9), K1, Z4
-	VADDPS      Z2, Z4, Z2
-	VMOVUPS     Z2, K1, (R9)
-	VMOVAPS.Z   Z0, K3, Z2
-	VMOVUPS.Z   (R10), K1, Z4
-	VADDPS      Z2, Z4, Z2
-	VMOVUPS     Z2, K1, (R10)
-	VMOVAPS.Z   Z0, K2, Z0
-	VPSRLD      $0x10, Z0, Z0
-	VPMOVDW     Z0, Y0
-	VMOVDQU16   Y0, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
-	ADDQ        $0x00000040, R10
-	SUBQ        $0x00000010, AX
-	JMP         some29
+	VMOVAPS     Z0, Z0
+	JMP         done71
 
-done30:
+done71:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z0, Z2
+	VMOVAPS.Z Z2, K4, Z2
+	VMOVUPS.Z (R9), K1, Z4
+	VADDPS    Z2, Z4, Z2
+	VMOVUPS   Z2, K1, (R9)
+	VMOVAPS.Z Z0, K3, Z2
+	VMOVUPS.Z (R10), K1, Z4
+	VADDPS    Z2, Z4, Z2
+	VMOVUPS   Z2, K1, (R10)
+	VMOVAPS.Z Z0, K2, Z0
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU16 Y0, K1, (SI)
+	JMP       done74
+
+kind75:
+	VPSRLD    $0x10, Z0, Z0
+	VPMOVDW   Z0, Y0
+	VMOVDQU16 Y0, K1, (SI)
+	JMP       done74
+
+done74:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some62
+
+done63:
 	VZEROUPPER
 	RET
 
@@ -5093,9 +4454,9 @@ done37:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F16F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
+// func fakeQuantizeBackwardAVX2H16H16H16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·fakeQuantizeBackwardAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -5141,514 +4502,29 @@ near10:
 	XORQ R14, R14
 
 group11:
+	CMPB      273(CX), $0x00
+	JNE       kind13
 	VCVTPH2PS (BX)(R14*2), Y4
 	VCVTPH2PS 16(BX)(R14*2), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	JMP       done12
 
-reciprocal12:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided13:
-	VROUNDPS  $0x08, Y4, Y6
-	VROUNDPS  $0x08, Y5, Y7
-	VSUBPS    Y3, Y1, Y8
-	VSUBPS    Y3, Y1, Y9
-	VMINPS    Y8, Y6, Y8
-	VMINPS    Y9, Y7, Y9
-	VSUBPS    Y3, Y0, Y10
-	VSUBPS    Y3, Y0, Y11
-	VMAXPS    Y10, Y8, Y8
-	VMAXPS    Y11, Y9, Y9
-	VCMPPS    $0x00, Y8, Y6, Y10
-	VCMPPS    $0x00, Y9, Y7, Y11
-	VCMPPS    $0x0c, Y8, Y6, Y12
-	VCMPPS    $0x0c, Y9, Y7, Y13
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y5, Y7, Y5
-	VBLENDVPS Y10, Y4, Y8, Y4
-	VBLENDVPS Y11, Y5, Y9, Y5
-	VCVTPH2PS (DX)(R14*2), Y6
-	VCVTPH2PS 16(DX)(R14*2), Y7
-	VORPS     Y12, Y10, Y8
-	VORPS     Y13, Y11, Y9
-	VMULPS    Y4, Y6, Y4
-	VMULPS    Y5, Y7, Y5
-	VANDPS    Y4, Y8, Y4
-	VANDPS    Y5, Y9, Y5
-	VMOVUPS   (R9)(R14*4), Y8
-	VMOVUPS   32(R9)(R14*4), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R9)(R14*4)
-	VMOVUPS   Y5, 32(R9)(R14*4)
-	VANDPS    Y6, Y12, Y4
-	VANDPS    Y7, Y13, Y5
-	VMOVUPS   (R10)(R14*4), Y8
-	VMOVUPS   32(R10)(R14*4), Y9
-	VADDPS    Y4, Y8, Y4
-	VADDPS    Y5, Y9, Y5
-	VMOVUPS   Y4, (R10)(R14*4)
-	VMOVUPS   Y5, 32(R10)(R14*4)
-	VANDPS    Y6, Y10, Y4
-	VANDPS    Y7, Y11, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU   X4, (SI)(R14*2)
-	VMOVDQU   X5, 16(SI)(R14*2)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ X4, (SI)(R14*2)
-	VMOVNTDQ X5, 16(SI)(R14*2)
-
-stored15:
-	ADDQ $0x00000010, R14
-	CMPQ R14, $0x00000040
-	JNE  group11
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R13
-	DECQ R12
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near18:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand19:
-	VBROADCASTSS (R12), Y2
-	VBROADCASTSS 1024(R12), Y3
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided21
-
-reciprocal20:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided21:
-	VROUNDPS  $0x08, Y4, Y5
-	VROUNDPS  $0x08, Y2, Y6
-	VSUBPS    Y3, Y1, Y7
-	VSUBPS    Y3, Y1, Y8
-	VMINPS    Y7, Y5, Y7
-	VMINPS    Y8, Y6, Y8
-	VSUBPS    Y3, Y0, Y9
-	VSUBPS    Y3, Y0, Y3
-	VMAXPS    Y9, Y7, Y7
-	VMAXPS    Y3, Y8, Y3
-	VCMPPS    $0x00, Y7, Y5, Y8
-	VCMPPS    $0x00, Y3, Y6, Y9
-	VCMPPS    $0x0c, Y7, Y5, Y10
-	VCMPPS    $0x0c, Y3, Y6, Y11
-	VSUBPS    Y4, Y5, Y4
-	VSUBPS    Y2, Y6, Y2
-	VBLENDVPS Y8, Y4, Y7, Y4
-	VBLENDVPS Y9, Y2, Y3, Y2
-	VCVTPH2PS (DX), Y3
-	VCVTPH2PS 16(DX), Y5
-	VORPS     Y10, Y8, Y6
-	VORPS     Y11, Y9, Y7
-	VMULPS    Y4, Y3, Y4
-	VMULPS    Y2, Y5, Y2
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y2, Y7, Y2
-	VMOVUPS   (R9), Y6
-	VMOVUPS   32(R9), Y7
-	VADDPS    Y4, Y6, Y4
-	VADDPS    Y2, Y7, Y2
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y2, 32(R9)
-	VANDPS    Y3, Y10, Y2
-	VANDPS    Y5, Y11, Y4
-	VMOVUPS   (R10), Y6
-	VMOVUPS   32(R10), Y7
-	VADDPS    Y2, Y6, Y2
-	VADDPS    Y4, Y7, Y4
-	VMOVUPS   Y2, (R10)
-	VMOVUPS   Y4, 32(R10)
-	VANDPS    Y3, Y8, Y2
-	VANDPS    Y5, Y9, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   X2, (SI)
-	VMOVDQU   X3, 16(SI)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ X2, (SI)
-	VMOVNTDQ X3, 16(SI)
-
-stored23:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some16
-
-done17:
-	DECQ R11
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-block25:
-	CMPQ       AX, $0x00000040
-	JLT        blocks26
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near27
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near27:
-	XORQ R11, R11
-
-group28:
-	CMPB    72(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (DI)(R11*4), Y0
-	VMOVUPS 32(DI)(R11*4), Y1
-
-loaded29:
-	CMPB    73(CX), $0x00
-	JEQ     loaded30
-	VMOVUPS (R8)(R11*4), Y2
-	VMOVUPS 32(R8)(R11*4), Y3
-
-loaded30:
-	VCVTPH2PS (BX)(R11*2), Y6
-	VCVTPH2PS 16(BX)(R11*2), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided32:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX)(R11*2), Y8
-	VCVTPH2PS 16(DX)(R11*2), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9)(R11*4), Y10
-	VMOVUPS   32(R9)(R11*4), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)(R11*4)
-	VMOVUPS   Y7, 32(R9)(R11*4)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10)(R11*4), Y10
-	VMOVUPS   32(R10)(R11*4), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)(R11*4)
-	VMOVUPS   Y7, 32(R10)(R11*4)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around33
-	VMOVDQU   X6, (SI)(R11*2)
-	VMOVDQU   X7, 16(SI)(R11*2)
-	JMP       stored34
-
-around33:
-	VMOVNTDQ X6, (SI)(R11*2)
-	VMOVNTDQ X7, 16(SI)(R11*2)
-
-stored34:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group28
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay35
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay35:
-	SUBQ $0x00000040, AX
-	JMP  block25
-
-blocks26:
-some36:
-	TESTQ   AX, AX
-	JLE     done37
-	CMPB    72(CX), $0x00
-	JEQ     loaded38
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded38:
-	CMPB    73(CX), $0x00
-	JEQ     loaded39
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded39:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal40
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided41
-
-reciprocal40:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided41:
-	VROUNDPS  $0x08, Y6, Y8
-	VROUNDPS  $0x08, Y7, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y8, Y10
-	VMINPS    Y11, Y9, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y8, Y12
-	VCMPPS    $0x00, Y11, Y9, Y13
-	VCMPPS    $0x0c, Y10, Y8, Y14
-	VCMPPS    $0x0c, Y11, Y9, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored43:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some36
-
-done37:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         88(CX), R11
-	TESTQ        R11, R11
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand9:
-	VBROADCASTSS (R13), Y2
-	VBROADCASTSS 1024(R13), Y3
-	MOVQ         104(CX), R8
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
-	XORQ R14, R14
-
-group11:
+kind13:
 	VPMOVZXWD (BX)(R14*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX)(R14*2), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done12
 
-reciprocal12:
+done12:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal15
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided16
+
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5656,7 +4532,7 @@ reciprocal12:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided13:
+divided16:
 	VROUNDPS  $0x08, Y4, Y6
 	VROUNDPS  $0x08, Y5, Y7
 	VSUBPS    Y3, Y1, Y8
@@ -5675,10 +4551,22 @@ divided13:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (DX)(R14*2), Y6
+	VCVTPH2PS 16(DX)(R14*2), Y7
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (DX)(R14*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R14*2), Y7
 	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done17
+
+done17:
 	VORPS     Y12, Y10, Y8
 	VORPS     Y13, Y11, Y9
 	VMULPS    Y4, Y6, Y4
@@ -5701,19 +4589,40 @@ divided13:
 	VMOVUPS   Y5, 32(R10)(R14*4)
 	VANDPS    Y6, Y10, Y4
 	VANDPS    Y7, Y11, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind21
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   X4, (SI)(R14*2)
+	VMOVDQU   X5, 16(SI)(R14*2)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ X4, (SI)(R14*2)
+	VMOVNTDQ X5, 16(SI)(R14*2)
+
+stored23:
+	JMP done20
+
+kind21:
 	VPSRLD    $0x10, Y4, Y4
 	VPSRLD    $0x10, Y5, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around25
 	VMOVDQU   Y4, (SI)(R14*2)
-	JMP       stored15
+	JMP       stored26
 
-around14:
+around25:
 	VMOVNTDQ Y4, (SI)(R14*2)
 
-stored15:
+stored26:
+	JMP done20
+
+done20:
 	ADDQ $0x00000010, R14
 	CMPQ R14, $0x00000040
 	JNE  group11
@@ -5735,33 +4644,45 @@ stored15:
 	JMP  turn6
 
 turns8:
-some16:
+some27:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near18:
+near29:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand19:
+strand30:
 	VBROADCASTSS (R12), Y2
 	VBROADCASTSS 1024(R12), Y3
-	VPMOVZXWD    (BX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(BX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided21
+	CMPB         273(CX), $0x00
+	JNE          kind32
+	VCVTPH2PS    (BX), Y4
+	VCVTPH2PS    16(BX), Y5
+	JMP          done31
 
-reciprocal20:
+kind32:
+	VPMOVZXWD (BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done31
+
+done31:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal34
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided35
+
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5769,7 +4690,7 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided21:
+divided35:
 	VROUNDPS  $0x08, Y4, Y5
 	VROUNDPS  $0x08, Y2, Y6
 	VSUBPS    Y3, Y1, Y7
@@ -5788,10 +4709,22 @@ divided21:
 	VSUBPS    Y2, Y6, Y2
 	VBLENDVPS Y8, Y4, Y7, Y4
 	VBLENDVPS Y9, Y2, Y3, Y2
+	CMPB      273(CX), $0x00
+	JNE       kind37
+	VCVTPH2PS (DX), Y3
+	VCVTPH2PS 16(DX), Y5
+	JMP       done36
+
+kind37:
 	VPMOVZXWD (DX), Y3
 	VPSLLD    $0x10, Y3, Y3
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y3, Y3
+	VMOVAPS   Y5, Y5
+	JMP       done36
+
+done36:
 	VORPS     Y10, Y8, Y6
 	VORPS     Y11, Y9, Y7
 	VMULPS    Y4, Y3, Y4
@@ -5814,19 +4747,40 @@ divided21:
 	VMOVUPS   Y4, 32(R10)
 	VANDPS    Y3, Y8, Y2
 	VANDPS    Y5, Y9, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind40
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
+
+stored42:
+	JMP done39
+
+kind40:
 	VPSRLD    $0x10, Y2, Y2
 	VPSRLD    $0x10, Y3, Y3
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around44
 	VMOVDQU   Y2, (SI)
-	JMP       stored23
+	JMP       stored45
 
-around22:
+around44:
 	VMOVNTDQ Y2, (SI)
 
-stored23:
+stored45:
+	JMP done39
+
+done39:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5835,7 +4789,7 @@ stored23:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand19
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5848,9 +4802,9 @@ stored23:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some27
 
-done17:
+done28:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5877,44 +4831,56 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block25:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks48
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near49
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near49:
 	XORQ R11, R11
 
-group28:
+group50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded51
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded29:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded52
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded30:
+loaded52:
+	CMPB      273(CX), $0x00
+	JNE       kind54
+	VCVTPH2PS (BX)(R11*2), Y6
+	VCVTPH2PS 16(BX)(R11*2), Y7
+	JMP       done53
+
+kind54:
 	VPMOVZXWD (BX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided32
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done53
 
-reciprocal31:
+done53:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal56
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided57
+
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5922,7 +4888,7 @@ reciprocal31:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided32:
+divided57:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -5941,10 +4907,22 @@ divided32:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind59
+	VCVTPH2PS (DX)(R11*2), Y8
+	VCVTPH2PS 16(DX)(R11*2), Y9
+	JMP       done58
+
+kind59:
 	VPMOVZXWD (DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX)(R11*2), Y9
 	VPSLLD    $0x10, Y9, Y9
+	VMOVAPS   Y8, Y8
+	VMOVAPS   Y9, Y9
+	JMP       done58
+
+done58:
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
@@ -5967,63 +4945,96 @@ divided32:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   X6, (SI)(R11*2)
+	VMOVDQU   X7, 16(SI)(R11*2)
+	JMP       stored64
+
+around63:
+	VMOVNTDQ X6, (SI)(R11*2)
+	VMOVNTDQ X7, 16(SI)(R11*2)
+
+stored64:
+	JMP done61
+
+kind62:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around66
 	VMOVDQU   Y6, (SI)(R11*2)
-	JMP       stored34
+	JMP       stored67
 
-around33:
+around66:
 	VMOVNTDQ Y6, (SI)(R11*2)
 
-stored34:
+stored67:
+	JMP done61
+
+done61:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group50
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay35
+	JEQ  stay68
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay35:
+stay68:
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block47
 
-blocks26:
-some36:
+blocks48:
+some69:
 	TESTQ   AX, AX
-	JLE     done37
+	JLE     done70
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded71
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded38:
+loaded71:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded72
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded39:
+loaded72:
+	CMPB      273(CX), $0x00
+	JNE       kind74
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
+	JMP       done73
+
+kind74:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal40
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided41
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done73
 
-reciprocal40:
+done73:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal76
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided77
+
+reciprocal76:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6031,7 +5042,7 @@ reciprocal40:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided41:
+divided77:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -6050,10 +5061,22 @@ divided41:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind79
+	VCVTPH2PS (DX), Y8
+	VCVTPH2PS 16(DX), Y9
+	JMP       done78
+
+kind79:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
+	VMOVAPS   Y8, Y8
+	VMOVAPS   Y9, Y9
+	JMP       done78
+
+done78:
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
@@ -6076,19 +5099,40 @@ divided41:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind82
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around83
+	VMOVDQU   X6, (SI)
+	VMOVDQU   X7, 16(SI)
+	JMP       stored84
+
+around83:
+	VMOVNTDQ X6, (SI)
+	VMOVNTDQ X7, 16(SI)
+
+stored84:
+	JMP done81
+
+kind82:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around86
 	VMOVDQU   Y6, (SI)
-	JMP       stored43
+	JMP       stored87
 
-around42:
+around86:
 	VMOVNTDQ Y6, (SI)
 
-stored43:
+stored87:
+	JMP done81
+
+done81:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -6097,9 +5141,9 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some36
+	JMP  some69
 
-done37:
+done70:
 	VZEROUPPER
 	RET
 
@@ -6643,9 +5687,9 @@ done14:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F16F16F16F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX2H16H16H16F8(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -6690,283 +5734,29 @@ loaded6:
 	VMOVUPS 32(R8)(R12*4), Y3
 
 loaded7:
+	CMPB      273(CX), $0x00
+	JNE       kind9
 	VCVTPH2PS (BX)(R12*2), Y6
 	VCVTPH2PS 16(BX)(R12*2), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal8
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided9
+	JMP       done8
 
-reciprocal8:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided9:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    (R11), Y10, Y10
-	VMAXPS    (R11), Y11, Y11
-	VPADDD    64(R11), Y10, Y10
-	VPADDD    64(R11), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX)(R12*2), Y8
-	VCVTPH2PS 16(DX)(R12*2), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9)(R12*4), Y10
-	VMOVUPS   32(R9)(R12*4), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)(R12*4)
-	VMOVUPS   Y7, 32(R9)(R12*4)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10)(R12*4), Y10
-	VMOVUPS   32(R10)(R12*4), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)(R12*4)
-	VMOVUPS   Y7, 32(R10)(R12*4)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU   X6, (SI)(R12*2)
-	VMOVDQU   X7, 16(SI)(R12*2)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ X6, (SI)(R12*2)
-	VMOVNTDQ X7, 16(SI)(R12*2)
-
-stored11:
-	ADDQ $0x00000010, R12
-	CMPQ R12, $0x00000040
-	JNE  group5
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay12
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay12:
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some13:
-	TESTQ   AX, AX
-	JLE     done14
-	CMPB    72(CX), $0x00
-	JEQ     loaded15
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded15:
-	CMPB    73(CX), $0x00
-	JEQ     loaded16
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded16:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided18
-
-reciprocal17:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided18:
-	VANDPS    all32_80000000<>+0(SB), Y6, Y8
-	VANDPS    all32_80000000<>+0(SB), Y7, Y9
-	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
-	VANDPS    all32_7f800000<>+0(SB), Y7, Y11
-	VMAXPS    (R11), Y10, Y10
-	VMAXPS    (R11), Y11, Y11
-	VPADDD    64(R11), Y10, Y10
-	VPADDD    64(R11), Y11, Y11
-	VORPS     Y8, Y10, Y10
-	VORPS     Y9, Y11, Y11
-	VADDPS    Y10, Y6, Y12
-	VADDPS    Y11, Y7, Y13
-	VSUBPS    Y10, Y12, Y10
-	VSUBPS    Y11, Y13, Y11
-	VORPS     Y8, Y10, Y8
-	VORPS     Y9, Y11, Y9
-	VSUBPS    Y2, Y5, Y10
-	VSUBPS    Y3, Y5, Y11
-	VMINPS    Y10, Y6, Y10
-	VMINPS    Y11, Y7, Y11
-	VSUBPS    Y2, Y4, Y12
-	VSUBPS    Y3, Y4, Y13
-	VMAXPS    Y12, Y10, Y10
-	VMAXPS    Y13, Y11, Y11
-	VCMPPS    $0x00, Y10, Y6, Y12
-	VCMPPS    $0x00, Y11, Y7, Y13
-	VCMPPS    $0x0c, Y10, Y6, Y14
-	VCMPPS    $0x0c, Y11, Y7, Y15
-	VSUBPS    Y6, Y8, Y6
-	VSUBPS    Y7, Y9, Y7
-	VBLENDVPS Y12, Y6, Y10, Y6
-	VBLENDVPS Y13, Y7, Y11, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VORPS     Y14, Y12, Y10
-	VORPS     Y15, Y13, Y11
-	VMULPS    Y6, Y8, Y6
-	VMULPS    Y7, Y9, Y7
-	VANDPS    Y6, Y10, Y6
-	VANDPS    Y7, Y11, Y7
-	VMOVUPS   (R9), Y10
-	VMOVUPS   32(R9), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R9)
-	VMOVUPS   Y7, 32(R9)
-	VANDPS    Y8, Y14, Y6
-	VANDPS    Y9, Y15, Y7
-	VMOVUPS   (R10), Y10
-	VMOVUPS   32(R10), Y11
-	VADDPS    Y6, Y10, Y6
-	VADDPS    Y7, Y11, Y7
-	VMOVUPS   Y6, (R10)
-	VMOVUPS   Y7, 32(R10)
-	VANDPS    Y8, Y12, Y6
-	VANDPS    Y9, Y13, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored20:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some13
-
-done14:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardAVX2BF16BF16BF16F8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near4
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-
-near4:
-	XORQ R12, R12
-
-group5:
-	CMPB    72(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (DI)(R12*4), Y0
-	VMOVUPS 32(DI)(R12*4), Y1
-
-loaded6:
-	CMPB    73(CX), $0x00
-	JEQ     loaded7
-	VMOVUPS (R8)(R12*4), Y2
-	VMOVUPS 32(R8)(R12*4), Y3
-
-loaded7:
+kind9:
 	VPMOVZXWD (BX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal8
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided9
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done8
 
-reciprocal8:
+done8:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal11
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided12
+
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6974,7 +5764,7 @@ reciprocal8:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided9:
+divided12:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -7007,10 +5797,22 @@ divided9:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R12*2), Y8
+	VCVTPH2PS 16(DX)(R12*2), Y9
+	JMP       done13
+
+kind14:
 	VPMOVZXWD (DX)(R12*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX)(R12*2), Y9
 	VPSLLD    $0x10, Y9, Y9
+	VMOVAPS   Y8, Y8
+	VMOVAPS   Y9, Y9
+	JMP       done13
+
+done13:
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
@@ -7033,19 +5835,40 @@ divided9:
 	VMOVUPS   Y7, 32(R10)(R12*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind17
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   X6, (SI)(R12*2)
+	VMOVDQU   X7, 16(SI)(R12*2)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ X6, (SI)(R12*2)
+	VMOVNTDQ X7, 16(SI)(R12*2)
+
+stored19:
+	JMP done16
+
+kind17:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around21
 	VMOVDQU   Y6, (SI)(R12*2)
-	JMP       stored11
+	JMP       stored22
 
-around10:
+around21:
 	VMOVNTDQ Y6, (SI)(R12*2)
 
-stored11:
+stored22:
+	JMP done16
+
+done16:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
 	JNE  group5
@@ -7055,41 +5878,53 @@ stored11:
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay12
+	JEQ  stay23
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay12:
+stay23:
 	SUBQ $0x00000040, AX
 	JMP  block2
 
 blocks3:
-some13:
+some24:
 	TESTQ   AX, AX
-	JLE     done14
+	JLE     done25
 	CMPB    72(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded15:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded16:
+loaded27:
+	CMPB      273(CX), $0x00
+	JNE       kind29
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
+	JMP       done28
+
+kind29:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided18
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done28
 
-reciprocal17:
+done28:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal31
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided32
+
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7097,7 +5932,7 @@ reciprocal17:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided18:
+divided32:
 	VANDPS    all32_80000000<>+0(SB), Y6, Y8
 	VANDPS    all32_80000000<>+0(SB), Y7, Y9
 	VANDPS    all32_7f800000<>+0(SB), Y6, Y10
@@ -7130,10 +5965,22 @@ divided18:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (DX), Y8
+	VCVTPH2PS 16(DX), Y9
+	JMP       done33
+
+kind34:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
+	VMOVAPS   Y8, Y8
+	VMOVAPS   Y9, Y9
+	JMP       done33
+
+done33:
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
@@ -7156,19 +6003,40 @@ divided18:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind37
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   X6, (SI)
+	VMOVDQU   X7, 16(SI)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ X6, (SI)
+	VMOVNTDQ X7, 16(SI)
+
+stored39:
+	JMP done36
+
+kind37:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around41
 	VMOVDQU   Y6, (SI)
-	JMP       stored20
+	JMP       stored42
 
-around19:
+around41:
 	VMOVNTDQ Y6, (SI)
 
-stored20:
+stored42:
+	JMP done36
+
+done36:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -7177,8 +6045,8 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some13
+	JMP  some24
 
-done14:
+done25:
 	VZEROUPPER
 	RET

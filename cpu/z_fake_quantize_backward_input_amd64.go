@@ -5,30 +5,30 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var fakeQuantizeBackwardInputKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512F32F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, fakeQuantizeBackwardInputAVX512F64F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512F16F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F16F16F16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F16F16F16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F16F16F16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, fakeQuantizeBackwardInputAVX512F64F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512H16H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, true, false, fakeQuantizeBackwardInputAVX512H16H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F32F32F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512F64F64F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, 1, 0, false, false, false, fakeQuantizeBackwardInputAVX512H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, fakeQuantizeBackwardInputAVX2H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2F32F32F32F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 0, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 0, 8, 0, false, false, false, fakeQuantizeBackwardInputAVX2F64F64F64F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, 16, 0, false, false, false, fakeQuantizeBackwardInputAVX2H16H16H16F8},
 }
 
 // fakeQuantizeBackwardInputAVX512F32F32F32 is, for i from 0 to n-1:
@@ -45,19 +45,12 @@ func fakeQuantizeBackwardInputAVX512F32F32F32(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardInputAVX512F64F64F64(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX512F16F16F16 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX512H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F16F16F16(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX512BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dx[i] = inside(x[i]) ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX512BF16BF16BF16(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512H16H16H16(n int, f *frame)
 
 // fakeQuantizeBackwardInputAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -73,19 +66,12 @@ func fakeQuantizeBackwardInputAVX512F32F32F32F8(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardInputAVX512F64F64F64F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX512F16F16F16F8 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX512H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F16F16F16F8(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX512BF16BF16BF16F8 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX512BF16BF16BF16F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512H16H16H16F8(n int, f *frame)
 
 // fakeQuantizeBackwardInputAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -101,19 +87,12 @@ func fakeQuantizeBackwardInputAVX2F32F32F32(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardInputAVX2F64F64F64(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX2F16F16F16 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX2H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F16F16F16(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX2BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dx[i] = inside(x[i]) ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX2BF16BF16BF16(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2H16H16H16(n int, f *frame)
 
 // fakeQuantizeBackwardInputAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -129,16 +108,9 @@ func fakeQuantizeBackwardInputAVX2F32F32F32F8(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardInputAVX2F64F64F64F8(n int, f *frame)
 
-// fakeQuantizeBackwardInputAVX2F16F16F16F8 is, for i from 0 to n-1:
+// fakeQuantizeBackwardInputAVX2H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F16F16F16F8(n int, f *frame)
-
-// fakeQuantizeBackwardInputAVX2BF16BF16BF16F8 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
-//
-//go:noescape
-func fakeQuantizeBackwardInputAVX2BF16BF16BF16F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2H16H16H16F8(n int, f *frame)

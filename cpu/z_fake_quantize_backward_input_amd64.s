@@ -866,9 +866,9 @@ DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-// func fakeQuantizeBackwardInputAVX512F16F16F16(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512H16H16H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -876,12 +876,13 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	VMOVDQU64    odd16<>+0(SB), Z0
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z1
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -909,8 +910,8 @@ turn6:
 	MOVQ DI, R12
 
 strand9:
-	VBROADCASTSS (R12), Z2
-	VBROADCASTSS 1024(R12), Z3
+	VBROADCASTSS (R12), Z3
+	VBROADCASTSS 1024(R12), Z4
 	MOVQ         104(CX), R10
 
 block7:
@@ -923,76 +924,139 @@ block7:
 	PREFETCHT1 64(BX)(R13*1)
 
 near10:
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z5
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal11
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided12
+	CMPB      273(CX), $0x00
+	JNE       kind12
+	VCVTPH2PS (BX), Z5
+	VCVTPH2PS 32(BX), Z6
+	VCVTPH2PS 64(BX), Z7
+	VCVTPH2PS 96(BX), Z8
+	JMP       done11
 
-reciprocal11:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
+kind12:
+	VPMOVZXWD (BX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(BX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 64(BX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 96(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done11
 
-divided12:
-	VRNDSCALEPS $0x08, Z4, Z4
+done11:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal14
+	VDIVPS Z3, Z5, Z5
+	VDIVPS Z3, Z6, Z6
+	VDIVPS Z3, Z7, Z7
+	VDIVPS Z3, Z8, Z8
+	JMP    divided15
+
+reciprocal14:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z3, Z9, Z9
+	VMULPS  Z9, Z8, Z8
+
+divided15:
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
-	VADDPS      Z3, Z4, Z4
-	VADDPS      Z3, Z5, Z5
-	VADDPS      Z3, Z6, Z6
-	VADDPS      Z3, Z7, Z7
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x1d, Z0, Z5, K2
-	VCMPPS      $0x1d, Z0, Z6, K3
-	VCMPPS      $0x1d, Z0, Z7, K4
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VCMPPS      $0x12, Z1, Z5, K2, K2
-	VCMPPS      $0x12, Z1, Z6, K3, K3
-	VCMPPS      $0x12, Z1, Z7, K4, K4
-	VCVTPH2PS   (DX), Z4
-	VCVTPH2PS   32(DX), Z5
-	VCVTPH2PS   64(DX), Z6
-	VCVTPH2PS   96(DX), Z7
-	VMOVAPS.Z   Z4, K1, Z4
-	VMOVAPS.Z   Z5, K2, Z5
-	VMOVAPS.Z   Z6, K3, Z6
-	VMOVAPS.Z   Z7, K4, Z7
-	VCVTPS2PH   $0x00, Z4, Y4
-	VCVTPS2PH   $0x00, Z5, Y5
-	VCVTPS2PH   $0x00, Z6, Y6
-	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU64   Y4, (SI)
-	VMOVDQU64   Y5, 32(SI)
-	VMOVDQU64   Y6, 64(SI)
-	VMOVDQU64   Y7, 96(SI)
-	JMP         stored14
+	VRNDSCALEPS $0x08, Z8, Z8
+	VADDPS      Z4, Z5, Z5
+	VADDPS      Z4, Z6, Z6
+	VADDPS      Z4, Z7, Z7
+	VADDPS      Z4, Z8, Z8
+	VCMPPS      $0x1d, Z1, Z5, K1
+	VCMPPS      $0x1d, Z1, Z6, K2
+	VCMPPS      $0x1d, Z1, Z7, K3
+	VCMPPS      $0x1d, Z1, Z8, K4
+	VCMPPS      $0x12, Z2, Z5, K1, K1
+	VCMPPS      $0x12, Z2, Z6, K2, K2
+	VCMPPS      $0x12, Z2, Z7, K3, K3
+	VCMPPS      $0x12, Z2, Z8, K4, K4
+	CMPB        273(CX), $0x00
+	JNE         kind17
+	VCVTPH2PS   (DX), Z5
+	VCVTPH2PS   32(DX), Z6
+	VCVTPH2PS   64(DX), Z7
+	VCVTPH2PS   96(DX), Z8
+	JMP         done16
 
-around13:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+kind17:
+	VPMOVZXWD (DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 64(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 96(DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done16
 
-stored14:
+done16:
+	VMOVAPS.Z Z5, K1, Z5
+	VMOVAPS.Z Z6, K2, Z6
+	VMOVAPS.Z Z7, K3, Z7
+	VMOVAPS.Z Z8, K4, Z8
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPS2PH $0x00, Z5, Y5
+	VCVTPS2PH $0x00, Z6, Y6
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU64 Y5, (SI)
+	VMOVDQU64 Y6, 32(SI)
+	VMOVDQU64 Y7, 64(SI)
+	VMOVDQU64 Y8, 96(SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Y5, (SI)
+	VMOVNTDQ Y6, 32(SI)
+	VMOVNTDQ Y7, 64(SI)
+	VMOVNTDQ Y8, 96(SI)
+
+stored22:
+	JMP done19
+
+kind20:
+	VMOVDQA64 Z5, Z5
+	VPERMT2W  Z6, Z0, Z5
+	VMOVDQA64 Z7, Z6
+	VPERMT2W  Z8, Z0, Z6
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU64 Z5, (SI)
+	VMOVDQU64 Z6, 64(SI)
+	JMP       stored25
+
+around24:
+	VMOVNTDQ Z5, (SI)
+	VMOVNTDQ Z6, 64(SI)
+
+stored25:
+	JMP done19
+
+done19:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -1012,69 +1076,102 @@ stored14:
 
 turns8:
 some5:
-some15:
+some26:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done27
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near17
+	JEQ        near28
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near17:
+near28:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand18:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	VCVTPH2PS.Z  (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal19
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided20
+strand29:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z4
+	CMPB         273(CX), $0x00
+	JNE          kind31
+	VCVTPH2PS.Z  (BX), K1, Z5
+	JMP          done30
 
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
+kind31:
+	VPMOVZXWD.Z (BX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	JMP         done30
 
-divided20:
-	VRNDSCALEPS $0x08, Z2, Z2
-	VADDPS      Z3, Z2, Z2
-	VCMPPS      $0x1d, Z0, Z2, K2
-	VCMPPS      $0x12, Z1, Z2, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z2
-	VMOVAPS.Z   Z2, K2, Z2
-	VCVTPS2PH   $0x00, Z2, Y2
-	VMOVDQU16   Y2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand18
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, AX
-	JMP         some15
+done30:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal33
+	VDIVPS Z3, Z5, Z3
+	JMP    divided34
 
-done16:
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Z6
+	VDIVPS  Z3, Z6, Z6
+	VMULPS  Z6, Z5, Z3
+
+divided34:
+	VRNDSCALEPS $0x08, Z3, Z3
+	VADDPS      Z4, Z3, Z3
+	VCMPPS      $0x1d, Z1, Z3, K2
+	VCMPPS      $0x12, Z2, Z3, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind36
+	VCVTPH2PS.Z (DX), K1, Z3
+	JMP         done35
+
+kind36:
+	VPMOVZXWD.Z (DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done35
+
+done35:
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind39
+	VCVTPS2PH $0x00, Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done38
+
+kind39:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done38
+
+done38:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand29
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	SUBQ $0x00000010, AX
+	JMP  some26
+
+done27:
 	TESTQ R8, R8
-	JL    whole21
+	JL    whole41
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
@@ -1082,7 +1179,7 @@ done16:
 	MOVQ  $-1, R8
 	JMP   aligned4
 
-whole21:
+whole41:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1100,433 +1197,8 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-block23:
-	CMPQ       AX, $0x00000040
-	JLT        blocks24
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near25
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 64(DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-	PREFETCHT1 64(BX)(R9*1)
-
-near25:
-	CMPB    72(CX), $0x00
-	JEQ     loaded26
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded26:
-	CMPB    73(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-
-loaded27:
-	VCVTPH2PS (BX), Z10
-	VCVTPH2PS 32(BX), Z11
-	VCVTPH2PS 64(BX), Z12
-	VCVTPH2PS 96(BX), Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal28
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided29
-
-reciprocal28:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided29:
-	VRNDSCALEPS $0x08, Z10, Z10
-	VRNDSCALEPS $0x08, Z11, Z11
-	VRNDSCALEPS $0x08, Z12, Z12
-	VRNDSCALEPS $0x08, Z13, Z13
-	VADDPS      Z4, Z10, Z10
-	VADDPS      Z5, Z11, Z11
-	VADDPS      Z6, Z12, Z12
-	VADDPS      Z7, Z13, Z13
-	VCMPPS      $0x1d, Z8, Z10, K1
-	VCMPPS      $0x1d, Z8, Z11, K2
-	VCMPPS      $0x1d, Z8, Z12, K3
-	VCMPPS      $0x1d, Z8, Z13, K4
-	VCMPPS      $0x12, Z9, Z10, K1, K1
-	VCMPPS      $0x12, Z9, Z11, K2, K2
-	VCMPPS      $0x12, Z9, Z12, K3, K3
-	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VCVTPH2PS   (DX), Z10
-	VCVTPH2PS   32(DX), Z11
-	VCVTPH2PS   64(DX), Z12
-	VCVTPH2PS   96(DX), Z13
-	VMOVAPS.Z   Z10, K1, Z10
-	VMOVAPS.Z   Z11, K2, Z11
-	VMOVAPS.Z   Z12, K3, Z12
-	VMOVAPS.Z   Z13, K4, Z13
-	VCVTPS2PH   $0x00, Z10, Y10
-	VCVTPS2PH   $0x00, Z11, Y11
-	VCVTPS2PH   $0x00, Z12, Y12
-	VCVTPS2PH   $0x00, Z13, Y13
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Y10, (SI)
-	VMOVDQU64   Y11, 32(SI)
-	VMOVDQU64   Y12, 64(SI)
-	VMOVDQU64   Y13, 96(SI)
-	JMP         stored31
-
-around30:
-	VMOVNTDQ Y10, (SI)
-	VMOVNTDQ Y11, 32(SI)
-	VMOVNTDQ Y12, 64(SI)
-	VMOVNTDQ Y13, 96(SI)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block23
-
-blocks24:
-some32:
-	TESTQ     AX, AX
-	JLE       done33
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded34:
-	CMPB      73(CX), $0x00
-	JEQ       loaded35
-	VMOVUPS.Z (R8), K1, Z4
-
-loaded35:
-	VCVTPH2PS.Z (BX), K1, Z10
-	CMPB        75(CX), $0x00
-	JNE         reciprocal36
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided37
-
-reciprocal36:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided37:
-	VRNDSCALEPS $0x08, Z10, Z10
-	VADDPS      Z4, Z10, Z10
-	VCMPPS      $0x1d, Z8, Z10, K2
-	VCMPPS      $0x12, Z9, Z10, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z10
-	VMOVAPS.Z   Z10, K2, Z10
-	VCVTPS2PH   $0x00, Z10, Y10
-	VMOVDQU16   Y10, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some32
-
-done33:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardInputAVX512BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    odd16split<>+0(SB), Z1
-	VMOVDQU64    odd16<>+0(SB), Z2
-	MOVQ         88(CX), R9
-	TESTQ        R9, R9
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z2
-	VBROADCASTSS 64(CX), Z3
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 240(CX)
-	MOVQ    SI, 248(CX)
-	MOVQ    $-1, R8
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    SI, R10
-	NEGQ    R10
-	ANDQ    $0x3f, R10
-	SHRQ    $0x01, R10
-	CMPQ    R10, AX
-	CMOVQGT AX, R10
-	SUBQ    R10, AX
-	MOVQ    AX, R8
-	MOVQ    R10, AX
-	JMP     some5
-
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R11
-	MOVQ DI, R12
-
-strand9:
-	VBROADCASTSS (R12), Z4
-	VBROADCASTSS 1024(R12), Z5
-	MOVQ         104(CX), R10
-
-block7:
-	MOVQ       80(CX), R13
-	TESTQ      R13, R13
-	JEQ        near10
-	PREFETCHT1 (DX)(R13*1)
-	PREFETCHT1 64(DX)(R13*1)
-	PREFETCHT1 (BX)(R13*1)
-	PREFETCHT1 64(BX)(R13*1)
-
-near10:
-	VMOVDQU32 (BX), Z7
-	VPSLLD    $0x10, Z7, Z6
-	VPANDD    Z0, Z7, Z7
-	VMOVDQU32 64(BX), Z9
-	VPSLLD    $0x10, Z9, Z8
-	VPANDD    Z0, Z9, Z9
-	CMPB      75(CX), $0x00
-	JNE       reciprocal11
-	VDIVPS    Z4, Z6, Z6
-	VDIVPS    Z4, Z7, Z7
-	VDIVPS    Z4, Z8, Z8
-	VDIVPS    Z4, Z9, Z9
-	JMP       divided12
-
-reciprocal11:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z9, Z9
-
-divided12:
-	VRNDSCALEPS $0x08, Z6, Z6
-	VRNDSCALEPS $0x08, Z7, Z7
-	VRNDSCALEPS $0x08, Z8, Z8
-	VRNDSCALEPS $0x08, Z9, Z9
-	VADDPS      Z5, Z6, Z6
-	VADDPS      Z5, Z7, Z7
-	VADDPS      Z5, Z8, Z8
-	VADDPS      Z5, Z9, Z9
-	VCMPPS      $0x1d, Z2, Z6, K1
-	VCMPPS      $0x1d, Z2, Z7, K2
-	VCMPPS      $0x1d, Z2, Z8, K3
-	VCMPPS      $0x1d, Z2, Z9, K4
-	VCMPPS      $0x12, Z3, Z6, K1, K1
-	VCMPPS      $0x12, Z3, Z7, K2, K2
-	VCMPPS      $0x12, Z3, Z8, K3, K3
-	VCMPPS      $0x12, Z3, Z9, K4, K4
-	VMOVDQU32   (DX), Z7
-	VPSLLD      $0x10, Z7, Z6
-	VPANDD      Z0, Z7, Z7
-	VMOVDQU32   64(DX), Z9
-	VPSLLD      $0x10, Z9, Z8
-	VPANDD      Z0, Z9, Z9
-	VMOVAPS.Z   Z6, K1, Z6
-	VMOVAPS.Z   Z7, K2, Z7
-	VMOVAPS.Z   Z8, K3, Z8
-	VMOVAPS.Z   Z9, K4, Z9
-	VMOVDQA64   Z6, Z6
-	VPERMT2W    Z7, Z1, Z6
-	VMOVDQA64   Z8, Z7
-	VPERMT2W    Z9, Z1, Z7
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU64   Z6, (SI)
-	VMOVDQU64   Z7, 64(SI)
-	JMP         stored14
-
-around13:
-	VMOVNTDQ Z6, (SI)
-	VMOVNTDQ Z7, 64(SI)
-
-stored14:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R10
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R11
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some5:
-some15:
-	TESTQ      AX, AX
-	JLE        done16
-	MOVQ       $-1, R10
-	BZHIQ      AX, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near17
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near17:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand18:
-	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 1024(R11), Z5
-	VPMOVZXWD.Z  (BX), K1, Z6
-	VPSLLD       $0x10, Z6, Z6
-	CMPB         75(CX), $0x00
-	JNE          reciprocal19
-	VDIVPS       Z4, Z6, Z4
-	JMP          divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z4, Z7, Z7
-	VMULPS  Z7, Z6, Z4
-
-divided20:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z5, Z4, Z4
-	VCMPPS      $0x1d, Z2, Z4, K2
-	VCMPPS      $0x12, Z3, Z4, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VPSRLD      $0x10, Z4, Z4
-	VPMOVDW     Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand18
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, AX
-	JMP         some15
-
-done16:
-	TESTQ R8, R8
-	JL    whole21
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*2), BX
-	LEAQ  (SI)(AX*2), SI
-	MOVQ  R8, AX
-	MOVQ  $-1, R8
-	JMP   aligned4
-
-whole21:
-	DECQ R9
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z3
 	VBROADCASTSS (DI), Z4
 	VBROADCASTSS (R8), Z5
@@ -1541,34 +1213,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block23:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks44
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near45
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near25:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
+	JEQ     loaded46
+	VMOVUPS (DI), Z1
+	VMOVUPS 64(DI), Z2
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded26:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded47
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 128(R8), Z7
 	VMOVUPS 192(R8), Z8
 
-loaded27:
+loaded47:
+	CMPB      273(CX), $0x00
+	JNE       kind49
+	VCVTPH2PS (BX), Z11
+	VCVTPH2PS 32(BX), Z12
+	VCVTPH2PS 64(BX), Z13
+	VCVTPH2PS 96(BX), Z14
+	JMP       done48
+
+kind49:
 	VPMOVZXWD (BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(BX), Z12
@@ -1577,20 +1258,27 @@ loaded27:
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 96(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal28
-	VDIVPS    Z0, Z11, Z11
-	VDIVPS    Z1, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	VDIVPS    Z4, Z14, Z14
-	JMP       divided29
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       done48
 
-reciprocal28:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z0, Z15, Z15
-	VMULPS  Z15, Z11, Z11
+done48:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal51
+	VDIVPS Z1, Z11, Z11
+	VDIVPS Z2, Z12, Z12
+	VDIVPS Z3, Z13, Z13
+	VDIVPS Z4, Z14, Z14
+	JMP    divided52
+
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z1, Z15, Z15
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z15
+	VDIVPS  Z2, Z15, Z15
 	VMULPS  Z15, Z12, Z12
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z3, Z15, Z15
@@ -1599,7 +1287,7 @@ reciprocal28:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided29:
+divided52:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
 	VRNDSCALEPS $0x08, Z13, Z13
@@ -1616,90 +1304,163 @@ divided29:
 	VCMPPS      $0x12, Z10, Z12, K2, K2
 	VCMPPS      $0x12, Z10, Z13, K3, K3
 	VCMPPS      $0x12, Z10, Z14, K4, K4
-	VPMOVZXWD   (DX), Z11
-	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   32(DX), Z12
-	VPSLLD      $0x10, Z12, Z12
-	VPMOVZXWD   64(DX), Z13
-	VPSLLD      $0x10, Z13, Z13
-	VPMOVZXWD   96(DX), Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS.Z   Z11, K1, Z11
-	VMOVAPS.Z   Z12, K2, Z12
-	VMOVAPS.Z   Z13, K3, Z13
-	VMOVAPS.Z   Z14, K4, Z14
-	VMOVDQA64   Z11, Z11
-	VPERMT2W    Z12, Z2, Z11
-	VMOVDQA64   Z13, Z12
-	VPERMT2W    Z14, Z2, Z12
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z11, (SI)
-	VMOVDQU64   Z12, 64(SI)
-	JMP         stored31
+	CMPB        273(CX), $0x00
+	JNE         kind54
+	VCVTPH2PS   (DX), Z11
+	VCVTPH2PS   32(DX), Z12
+	VCVTPH2PS   64(DX), Z13
+	VCVTPH2PS   96(DX), Z14
+	JMP         done53
 
-around30:
+kind54:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       done53
+
+done53:
+	VMOVAPS.Z Z11, K1, Z11
+	VMOVAPS.Z Z12, K2, Z12
+	VMOVAPS.Z Z13, K3, Z13
+	VMOVAPS.Z Z14, K4, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind57
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	VCVTPS2PH $0x00, Z13, Y13
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPB      76(CX), $0x00
+	JNE       around58
+	VMOVDQU64 Y11, (SI)
+	VMOVDQU64 Y12, 32(SI)
+	VMOVDQU64 Y13, 64(SI)
+	VMOVDQU64 Y14, 96(SI)
+	JMP       stored59
+
+around58:
+	VMOVNTDQ Y11, (SI)
+	VMOVNTDQ Y12, 32(SI)
+	VMOVNTDQ Y13, 64(SI)
+	VMOVNTDQ Y14, 96(SI)
+
+stored59:
+	JMP done56
+
+kind57:
+	VMOVDQA64 Z11, Z11
+	VPERMT2W  Z12, Z0, Z11
+	VMOVDQA64 Z13, Z12
+	VPERMT2W  Z14, Z0, Z12
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU64 Z11, (SI)
+	VMOVDQU64 Z12, 64(SI)
+	JMP       stored62
+
+around61:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored31:
+stored62:
+	JMP done56
+
+done56:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block43
 
-blocks24:
-some32:
+blocks44:
+some63:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done64
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded65
+	VMOVUPS.Z (DI), K1, Z1
 
-loaded34:
+loaded65:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded66
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded35:
+loaded66:
+	CMPB        273(CX), $0x00
+	JNE         kind68
+	VCVTPH2PS.Z (BX), K1, Z11
+	JMP         done67
+
+kind68:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
-	CMPB        75(CX), $0x00
-	JNE         reciprocal36
-	VDIVPS      Z0, Z11, Z11
-	JMP         divided37
+	VMOVAPS     Z11, Z11
+	JMP         done67
 
-reciprocal36:
+done67:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal70
+	VDIVPS Z1, Z11, Z11
+	JMP    divided71
+
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z0, Z12, Z12
+	VDIVPS  Z1, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided37:
+divided71:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VADDPS      Z5, Z11, Z11
 	VCMPPS      $0x1d, Z9, Z11, K2
 	VCMPPS      $0x12, Z10, Z11, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind73
+	VCVTPH2PS.Z (DX), K1, Z11
+	JMP         done72
+
+kind73:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
-	VMOVAPS.Z   Z11, K2, Z11
-	VPSRLD      $0x10, Z11, Z11
-	VPMOVDW     Z11, Y11
-	VMOVDQU16   Y11, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some32
+	VMOVAPS     Z11, Z11
+	JMP         done72
 
-done33:
+done72:
+	VMOVAPS.Z Z11, K2, Z11
+	CMPB      273(CX), $0x00
+	JNE       kind76
+	VCVTPS2PH $0x00, Z11, Y11
+	VMOVDQU16 Y11, K1, (SI)
+	JMP       done75
+
+kind76:
+	VPSRLD    $0x10, Z11, Z11
+	VPMOVDW   Z11, Y11
+	VMOVDQU16 Y11, K1, (SI)
+	JMP       done75
+
+done75:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  some63
+
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1716,58 +1477,6 @@ done33:
 last:
 	VZEROUPPER
 	RET
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
-
-DATA odd16split<>+0(SB)/2, $0x0001
-DATA odd16split<>+2(SB)/2, $0x0021
-DATA odd16split<>+4(SB)/2, $0x0003
-DATA odd16split<>+6(SB)/2, $0x0023
-DATA odd16split<>+8(SB)/2, $0x0005
-DATA odd16split<>+10(SB)/2, $0x0025
-DATA odd16split<>+12(SB)/2, $0x0007
-DATA odd16split<>+14(SB)/2, $0x0027
-DATA odd16split<>+16(SB)/2, $0x0009
-DATA odd16split<>+18(SB)/2, $0x0029
-DATA odd16split<>+20(SB)/2, $0x000b
-DATA odd16split<>+22(SB)/2, $0x002b
-DATA odd16split<>+24(SB)/2, $0x000d
-DATA odd16split<>+26(SB)/2, $0x002d
-DATA odd16split<>+28(SB)/2, $0x000f
-DATA odd16split<>+30(SB)/2, $0x002f
-DATA odd16split<>+32(SB)/2, $0x0011
-DATA odd16split<>+34(SB)/2, $0x0031
-DATA odd16split<>+36(SB)/2, $0x0013
-DATA odd16split<>+38(SB)/2, $0x0033
-DATA odd16split<>+40(SB)/2, $0x0015
-DATA odd16split<>+42(SB)/2, $0x0035
-DATA odd16split<>+44(SB)/2, $0x0017
-DATA odd16split<>+46(SB)/2, $0x0037
-DATA odd16split<>+48(SB)/2, $0x0019
-DATA odd16split<>+50(SB)/2, $0x0039
-DATA odd16split<>+52(SB)/2, $0x001b
-DATA odd16split<>+54(SB)/2, $0x003b
-DATA odd16split<>+56(SB)/2, $0x001d
-DATA odd16split<>+58(SB)/2, $0x003d
-DATA odd16split<>+60(SB)/2, $0x001f
-DATA odd16split<>+62(SB)/2, $0x003f
-GLOBL odd16split<>(SB), RODATA|NOPTR, $64
 
 DATA odd16<>+0(SB)/2, $0x0001
 DATA odd16<>+2(SB)/2, $0x0003
@@ -2173,195 +1882,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX512F16F16F16F8(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512H16H16H16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 56(CX), Z5
-	VBROADCASTSS 64(CX), Z6
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near4
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 64(DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-	PREFETCHT1 64(BX)(R9*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
-
-loaded6:
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z7
-	VCVTPH2PS 64(BX), Z8
-	VCVTPH2PS 96(BX), Z9
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z0, Z4, Z4
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	VDIVPS    Z3, Z9, Z9
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z0, Z10, Z10
-	VMULPS  Z10, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z1, Z10, Z10
-	VMULPS  Z10, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z2, Z10, Z10
-	VMULPS  Z10, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z3, Z10, Z10
-	VMULPS  Z10, Z9, Z9
-
-divided8:
-	VCMPPS    $0x1d, Z5, Z4, K1
-	VCMPPS    $0x1d, Z5, Z7, K2
-	VCMPPS    $0x1d, Z5, Z8, K3
-	VCMPPS    $0x1d, Z5, Z9, K4
-	VCMPPS    $0x12, Z6, Z4, K1, K1
-	VCMPPS    $0x12, Z6, Z7, K2, K2
-	VCMPPS    $0x12, Z6, Z8, K3, K3
-	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VCVTPH2PS (DX), Z4
-	VCVTPH2PS 32(DX), Z7
-	VCVTPH2PS 64(DX), Z8
-	VCVTPH2PS 96(DX), Z9
-	VMOVAPS.Z Z4, K1, Z4
-	VMOVAPS.Z Z7, K2, Z7
-	VMOVAPS.Z Z8, K3, Z8
-	VMOVAPS.Z Z9, K4, Z9
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z7, Y7
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Y4, (SI)
-	VMOVDQU64 Y7, 32(SI)
-	VMOVDQU64 Y8, 64(SI)
-	VMOVDQU64 Y9, 96(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y7, 32(SI)
-	VMOVNTDQ Y8, 64(SI)
-	VMOVNTDQ Y9, 96(SI)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
-
-loaded14:
-	VCVTPH2PS.Z (BX), K1, Z4
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z0, Z4, Z4
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z0, Z7, Z7
-	VMULPS  Z7, Z4, Z4
-
-divided16:
-	VCMPPS      $0x1d, Z5, Z4, K2
-	VCMPPS      $0x12, Z6, Z4, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VCVTPS2PH   $0x00, Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardInputAVX512BF16BF16BF16F8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -2415,6 +1938,15 @@ loaded5:
 	VMOVUPS 192(R8), Z5
 
 loaded6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (BX), Z5
+	VCVTPH2PS 32(BX), Z8
+	VCVTPH2PS 64(BX), Z9
+	VCVTPH2PS 96(BX), Z10
+	JMP       done7
+
+kind8:
 	VPMOVZXWD (BX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(BX), Z8
@@ -2423,15 +1955,22 @@ loaded6:
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 96(BX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z1, Z5, Z5
-	VDIVPS    Z2, Z8, Z8
-	VDIVPS    Z3, Z9, Z9
-	VDIVPS    Z4, Z10, Z10
-	JMP       divided8
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done7
 
-reciprocal7:
+done7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Z1, Z5, Z5
+	VDIVPS Z2, Z8, Z8
+	VDIVPS Z3, Z9, Z9
+	VDIVPS Z4, Z10, Z10
+	JMP    divided11
+
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z1, Z11, Z11
 	VMULPS  Z11, Z5, Z5
@@ -2445,7 +1984,7 @@ reciprocal7:
 	VDIVPS  Z4, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided8:
+divided11:
 	VCMPPS    $0x1d, Z6, Z5, K1
 	VCMPPS    $0x1d, Z6, Z8, K2
 	VCMPPS    $0x1d, Z6, Z9, K3
@@ -2454,6 +1993,15 @@ divided8:
 	VCMPPS    $0x12, Z7, Z8, K2, K2
 	VCMPPS    $0x12, Z7, Z9, K3, K3
 	VCMPPS    $0x12, Z7, Z10, K4, K4
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z5
+	VCVTPH2PS 32(DX), Z8
+	VCVTPH2PS 64(DX), Z9
+	VCVTPH2PS 96(DX), Z10
+	JMP       done12
+
+kind13:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z8
@@ -2462,25 +2010,59 @@ divided8:
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 96(DX), Z10
 	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done12
+
+done12:
 	VMOVAPS.Z Z5, K1, Z5
 	VMOVAPS.Z Z8, K2, Z8
 	VMOVAPS.Z Z9, K3, Z9
 	VMOVAPS.Z Z10, K4, Z10
+	CMPB      273(CX), $0x00
+	JNE       kind16
+	VCVTPS2PH $0x00, Z5, Y5
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU64 Y5, (SI)
+	VMOVDQU64 Y8, 32(SI)
+	VMOVDQU64 Y9, 64(SI)
+	VMOVDQU64 Y10, 96(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y5, (SI)
+	VMOVNTDQ Y8, 32(SI)
+	VMOVNTDQ Y9, 64(SI)
+	VMOVNTDQ Y10, 96(SI)
+
+stored18:
+	JMP done15
+
+kind16:
 	VMOVDQA64 Z5, Z5
 	VPERMT2W  Z8, Z0, Z5
 	VMOVDQA64 Z9, Z8
 	VPERMT2W  Z10, Z0, Z8
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around20
 	VMOVDQU64 Z5, (SI)
 	VMOVDQU64 Z8, 64(SI)
-	JMP       stored10
+	JMP       stored21
 
-around9:
+around20:
 	VMOVNTDQ Z5, (SI)
 	VMOVNTDQ Z8, 64(SI)
 
-stored10:
+stored21:
+	JMP done15
+
+done15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -2490,52 +2072,82 @@ stored10:
 	JMP  block2
 
 blocks3:
-some11:
+some22:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done23
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded24
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded13:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded25
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded14:
+loaded25:
+	CMPB        273(CX), $0x00
+	JNE         kind27
+	VCVTPH2PS.Z (BX), K1, Z5
+	JMP         done26
+
+kind27:
 	VPMOVZXWD.Z (BX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z1, Z5, Z5
-	JMP         divided16
+	VMOVAPS     Z5, Z5
+	JMP         done26
 
-reciprocal15:
+done26:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal29
+	VDIVPS Z1, Z5, Z5
+	JMP    divided30
+
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z5, Z5
 
-divided16:
+divided30:
 	VCMPPS      $0x1d, Z6, Z5, K2
 	VCMPPS      $0x12, Z7, Z5, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind32
+	VCVTPH2PS.Z (DX), K1, Z5
+	JMP         done31
+
+kind32:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
-	VMOVAPS.Z   Z5, K2, Z5
-	VPSRLD      $0x10, Z5, Z5
-	VPMOVDW     Z5, Y5
-	VMOVDQU16   Y5, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some11
+	VMOVAPS     Z5, Z5
+	JMP         done31
 
-done12:
+done31:
+	VMOVAPS.Z Z5, K2, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind35
+	VCVTPS2PH $0x00, Z5, Y5
+	VMOVDQU16 Y5, K1, (SI)
+	JMP       done34
+
+kind35:
+	VPSRLD    $0x10, Z5, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (SI)
+	JMP       done34
+
+done34:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  some22
+
+done23:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3085,9 +2697,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2F16F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16(SB), NOSPLIT, $0-16
+// func fakeQuantizeBackwardInputAVX2H16H16H16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3131,331 +2743,29 @@ near10:
 	XORQ R12, R12
 
 group11:
+	CMPB      273(CX), $0x00
+	JNE       kind13
 	VCVTPH2PS (BX)(R12*2), Y4
 	VCVTPH2PS 16(BX)(R12*2), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	JMP       done12
 
-reciprocal12:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided13:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (DX)(R12*2), Y6
-	VCVTPH2PS 16(DX)(R12*2), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU   X4, (SI)(R12*2)
-	VMOVDQU   X5, 16(SI)(R12*2)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ X4, (SI)(R12*2)
-	VMOVNTDQ X5, 16(SI)(R12*2)
-
-stored15:
-	ADDQ $0x00000010, R12
-	CMPQ R12, $0x00000040
-	JNE  group11
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near18:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
-
-strand19:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided21
-
-reciprocal20:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided21:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VCMPPS    $0x1d, Y0, Y4, Y3
-	VCMPPS    $0x1d, Y0, Y2, Y5
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y2, Y2
-	VANDPS    Y4, Y3, Y3
-	VANDPS    Y2, Y5, Y2
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	VANDPS    Y4, Y3, Y3
-	VANDPS    Y5, Y2, Y2
-	VCVTPS2PH $0x00, Y3, X3
-	VCVTPS2PH $0x00, Y2, X2
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   X3, (SI)
-	VMOVDQU   X2, 16(SI)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ X3, (SI)
-	VMOVNTDQ X2, 16(SI)
-
-stored23:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R10
-	DECQ R8
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	SUBQ $0x00000010, AX
-	JMP  some16
-
-done17:
-	DECQ R9
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-block25:
-	CMPQ       AX, $0x00000010
-	JLT        blocks26
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near27
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-
-near27:
-	CMPB    72(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded28:
-	CMPB    73(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded29:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal30
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided31
-
-reciprocal30:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided31:
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VCMPPS    $0x1d, Y4, Y6, Y8
-	VCMPPS    $0x1d, Y4, Y7, Y9
-	VCMPPS    $0x12, Y5, Y6, Y6
-	VCMPPS    $0x12, Y5, Y7, Y7
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VANDPS    Y8, Y6, Y6
-	VANDPS    Y9, Y7, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored33:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	SUBQ $0x00000010, AX
-	JMP  block25
-
-blocks26:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardInputAVX2BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         88(CX), R9
-	TESTQ        R9, R9
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand9:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 1024(R11), Y3
-	MOVQ         104(CX), R8
-
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-
-near10:
-	XORQ R12, R12
-
-group11:
+kind13:
 	VPMOVZXWD (BX)(R12*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX)(R12*2), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done12
 
-reciprocal12:
+done12:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal15
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided16
+
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3463,7 +2773,7 @@ reciprocal12:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided13:
+divided16:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3474,25 +2784,58 @@ divided13:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (DX)(R12*2), Y6
+	VCVTPH2PS 16(DX)(R12*2), Y7
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (DX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done17
+
+done17:
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind21
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   X4, (SI)(R12*2)
+	VMOVDQU   X5, 16(SI)(R12*2)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ X4, (SI)(R12*2)
+	VMOVNTDQ X5, 16(SI)(R12*2)
+
+stored23:
+	JMP done20
+
+kind21:
 	VPSRLD    $0x10, Y4, Y4
 	VPSRLD    $0x10, Y5, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around25
 	VMOVDQU   Y4, (SI)(R12*2)
-	JMP       stored15
+	JMP       stored26
 
-around14:
+around25:
 	VMOVNTDQ Y4, (SI)(R12*2)
 
-stored15:
+stored26:
+	JMP done20
+
+done20:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
 	JNE  group11
@@ -3514,33 +2857,45 @@ stored15:
 	JMP  turn6
 
 turns8:
-some16:
+some27:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near18:
+near29:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand19:
+strand30:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
-	VPMOVZXWD    (BX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(BX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided21
+	CMPB         273(CX), $0x00
+	JNE          kind32
+	VCVTPH2PS    (BX), Y4
+	VCVTPH2PS    16(BX), Y5
+	JMP          done31
 
-reciprocal20:
+kind32:
+	VPMOVZXWD (BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done31
+
+done31:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal34
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided35
+
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3548,7 +2903,7 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided21:
+divided35:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -3559,25 +2914,58 @@ divided21:
 	VCMPPS    $0x12, Y1, Y2, Y2
 	VANDPS    Y4, Y3, Y3
 	VANDPS    Y2, Y5, Y2
+	CMPB      273(CX), $0x00
+	JNE       kind37
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done36
+
+kind37:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done36
+
+done36:
 	VANDPS    Y4, Y3, Y3
 	VANDPS    Y5, Y2, Y2
+	CMPB      273(CX), $0x00
+	JNE       kind40
+	VCVTPS2PH $0x00, Y3, X3
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU   X3, (SI)
+	VMOVDQU   X2, 16(SI)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ X3, (SI)
+	VMOVNTDQ X2, 16(SI)
+
+stored42:
+	JMP done39
+
+kind40:
 	VPSRLD    $0x10, Y3, Y3
 	VPSRLD    $0x10, Y2, Y2
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around44
 	VMOVDQU   Y2, (SI)
-	JMP       stored23
+	JMP       stored45
 
-around22:
+around44:
 	VMOVNTDQ Y2, (SI)
 
-stored23:
+stored45:
+	JMP done39
+
+done39:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3586,7 +2974,7 @@ stored23:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand19
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3597,9 +2985,9 @@ stored23:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some27
 
-done17:
+done28:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3629,39 +3017,51 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block25:
+block47:
 	CMPQ       AX, $0x00000010
-	JLT        blocks26
+	JLT        blocks48
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near27
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near27:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded50
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded28:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded51
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded29:
+loaded51:
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
+	JMP       done52
+
+kind53:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal30
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided31
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done52
 
-reciprocal30:
+done52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided56
+
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3669,7 +3069,7 @@ reciprocal30:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided31:
+divided56:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3680,34 +3080,67 @@ divided31:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPH2PS (DX), Y8
+	VCVTPH2PS 16(DX), Y9
+	JMP       done57
+
+kind58:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
+	VMOVAPS   Y8, Y8
+	VMOVAPS   Y9, Y9
+	JMP       done57
+
+done57:
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around62
+	VMOVDQU   X6, (SI)
+	VMOVDQU   X7, 16(SI)
+	JMP       stored63
+
+around62:
+	VMOVNTDQ X6, (SI)
+	VMOVNTDQ X7, 16(SI)
+
+stored63:
+	JMP done60
+
+kind61:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around65
 	VMOVDQU   Y6, (SI)
-	JMP       stored33
+	JMP       stored66
 
-around32:
+around65:
 	VMOVNTDQ Y6, (SI)
 
-stored33:
+stored66:
+	JMP done60
+
+done60:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block25
+	JMP  block47
 
-blocks26:
+blocks48:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3943,9 +3376,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2F16F16F16F8(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8(SB), NOSPLIT, $0-16
+// func fakeQuantizeBackwardInputAVX2H16H16H16F8(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3988,128 +3421,29 @@ loaded5:
 	VMOVUPS 32(R8), Y2
 
 loaded6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
 	VCVTPH2PS (BX), Y2
 	VCVTPH2PS 16(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	JMP       done7
 
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y0, Y6, Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y1, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided8:
-	VCMPPS    $0x1d, Y3, Y2, Y6
-	VCMPPS    $0x1d, Y3, Y5, Y7
-	VCMPPS    $0x12, Y4, Y2, Y2
-	VCMPPS    $0x12, Y4, Y5, Y5
-	VANDPS    Y2, Y6, Y2
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	VANDPS    Y6, Y2, Y2
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X2, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X2, (SI)
-	VMOVNTDQ X5, 16(SI)
-
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func fakeQuantizeBackwardInputAVX2BF16BF16BF16F8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS 56(CX), Y3
-	VBROADCASTSS 64(CX), Y4
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near4
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
-
-loaded6:
+kind8:
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y5, Y5
+	JMP       done7
 
-reciprocal7:
+done7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Y0, Y2, Y2
+	VDIVPS Y1, Y5, Y5
+	JMP    divided11
+
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -4117,32 +3451,65 @@ reciprocal7:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided8:
+divided11:
 	VCMPPS    $0x1d, Y3, Y2, Y6
 	VCMPPS    $0x1d, Y3, Y5, Y7
 	VCMPPS    $0x12, Y4, Y2, Y2
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done12
+
+kind13:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done12
+
+done12:
 	VANDPS    Y6, Y2, Y2
 	VANDPS    Y7, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind16
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X5, 16(SI)
+
+stored18:
+	JMP done15
+
+kind16:
 	VPSRLD    $0x10, Y2, Y2
 	VPSRLD    $0x10, Y5, Y5
 	VPACKUSDW Y5, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around20
 	VMOVDQU   Y2, (SI)
-	JMP       stored10
+	JMP       stored21
 
-around9:
+around20:
 	VMOVNTDQ Y2, (SI)
 
-stored10:
+stored21:
+	JMP done15
+
+done15:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI

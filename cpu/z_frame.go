@@ -48,6 +48,7 @@ type frame struct {
 	small      bool           // bounds and lengths allow quick codes where scales are chosen
 	rows       int            // how many rows of elements have the parameters of these, a Step apart; 0: there is one
 	kind       uint8          // which type codes have, of those that the kernel reads
+	half       uint8          // and elements of 16 bits
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 }
 

@@ -9,11 +9,6 @@ package cpu
 //go:noescape
 func gridLocateAVX512(cells *byte, n int)
 
-// gridPlaceAVX512 is gridLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridPlaceAVX512(cells *byte, n int)
-
 // gridSampleAVX512F32 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
 //
@@ -32,41 +27,23 @@ func gridTermsAVX512F32(cells *byte, n int, input *byte, row int, channelStride 
 //go:noescape
 func gridDoubleAVX512F32(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 
-// gridSampleAVX512BF16 samples one channel, whose rows lie row bytes apart, at n positions.
+// gridSampleAVX512H16 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridSampleAVX512BF16(cells *byte, n int, input *byte, row int, y *byte)
+func gridSampleAVX512H16(cells *byte, n int, input *byte, row int, y *byte)
 
-// gridTermsAVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gridTermsAVX512H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times 4 vectors.
 //
 //go:noescape
-func gridTermsAVX512BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridTermsAVX512H16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridDoubleAVX512BF16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// gridDoubleAVX512H16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
 // cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
 //
 //go:noescape
-func gridDoubleAVX512BF16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
-
-// gridSampleAVX512F16 samples one channel, whose rows lie row bytes apart, at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gridSampleAVX512F16(cells *byte, n int, input *byte, row int, y *byte)
-
-// gridTermsAVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
-//
-//go:noescape
-func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridDoubleAVX512F16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
-// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
-//
-//go:noescape
-func gridDoubleAVX512F16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+func gridDoubleAVX512H16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 
 // gridCombineAVX512 turns the cells' sums into gradients.
 //
@@ -82,11 +59,6 @@ func gridBendAVX512(cells *byte, n int)
 //
 //go:noescape
 func gridFramedLocateAVX512(cells *byte, n int)
-
-// gridFramedPlaceAVX512 is gridPlaceAVX512 for images with a frame.
-//
-//go:noescape
-func gridFramedPlaceAVX512(cells *byte, n int)
 
 // gridFramedSampleAVX512 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
@@ -119,11 +91,6 @@ func turnTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow
 //go:noescape
 func gridLocateAVX2(cells *byte, n int)
 
-// gridPlaceAVX2 is gridLocate without what only the grid's gradient needs.
-//
-//go:noescape
-func gridPlaceAVX2(cells *byte, n int)
-
 // gridSampleAVX2F32 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
 //
@@ -142,41 +109,23 @@ func gridTermsAVX2F32(cells *byte, n int, input *byte, row int, channelStride in
 //go:noescape
 func gridDoubleAVX2F32(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 
-// gridSampleAVX2BF16 samples one channel, whose rows lie row bytes apart, at n positions.
+// gridSampleAVX2H16 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridSampleAVX2BF16(cells *byte, n int, input *byte, row int, y *byte)
+func gridSampleAVX2H16(cells *byte, n int, input *byte, row int, y *byte)
 
-// gridTermsAVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gridTermsAVX2H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times 4 vectors.
 //
 //go:noescape
-func gridTermsAVX2BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridTermsAVX2H16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridDoubleAVX2BF16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
+// gridDoubleAVX2H16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
 // cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
 //
 //go:noescape
-func gridDoubleAVX2BF16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
-
-// gridSampleAVX2F16 samples one channel, whose rows lie row bytes apart, at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gridSampleAVX2F16(cells *byte, n int, input *byte, row int, y *byte)
-
-// gridTermsAVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times 4 vectors.
-//
-//go:noescape
-func gridTermsAVX2F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridDoubleAVX2F16 adds one group's terms of the grid's second gradient, of up to 16 channels, to the
-// cells' sums, and makes the gradients of dy. terms is room for 16 times 5 vectors.
-//
-//go:noescape
-func gridDoubleAVX2F16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+func gridDoubleAVX2H16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 
 // gridCombineAVX2 turns the cells' sums into gradients.
 //
@@ -192,11 +141,6 @@ func gridBendAVX2(cells *byte, n int)
 //
 //go:noescape
 func gridFramedLocateAVX2(cells *byte, n int)
-
-// gridFramedPlaceAVX2 is gridPlaceAVX2 for images with a frame.
-//
-//go:noescape
-func gridFramedPlaceAVX2(cells *byte, n int)
 
 // gridFramedSampleAVX2 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.

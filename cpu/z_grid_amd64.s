@@ -80,16 +80,23 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VBLENDMPS    Z2, Z1, K1, Z1
 	VMOVAPS      Z1, Z1
+	CMPL         456(AX), $0x00
+	JEQ          skip5
 	VMOVUPS      Z1, 19584(AX)(DX*4)
 
+skip5:
 padded3:
-	VRNDSCALEPS  $0x09, Z0, Z1
-	VMOVUPS      all32_3f800000<>+0(SB), Z2
-	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z3
-	VSUBPS       Z0, Z2, Z0
-	VMOVUPS      Z3, 16320(AX)(DX*4)
-	VMOVUPS      Z0, 13056(AX)(DX*4)
+	VRNDSCALEPS $0x09, Z0, Z1
+	VMOVUPS     all32_3f800000<>+0(SB), Z2
+	VADDPS      Z2, Z1, Z2
+	VSUBPS      Z1, Z0, Z3
+	VSUBPS      Z0, Z2, Z0
+	CMPL        456(AX), $0x00
+	JEQ         skip6
+	VMOVUPS     Z3, 16320(AX)(DX*4)
+	VMOVUPS     Z0, 13056(AX)(DX*4)
+
+skip6:
 	VBROADCASTSS 72(AX), Z4
 	VMINPS       Z4, Z1, Z4
 	VMOVUPS      all32_0<>+0(SB), Z5
@@ -121,11 +128,11 @@ padded3:
 	VMULPS       Z2, Z1, Z1
 	VMOVAPS      Z1, Z1
 	CMPL         392(AX), $0x00000000
-	JEQ          padded5
+	JEQ          padded7
 	VBROADCASTSS 40(AX), Z2
 	VMOVAPS      Z2, Z2
 	CMPL         392(AX), $0x00000001
-	JEQ          border6
+	JEQ          border8
 	VBROADCASTSS 88(AX), Z5
 	VBROADCASTSS 100(AX), Z6
 	VMOVUPS      all32_80000000<>+0(SB), Z7
@@ -162,7 +169,7 @@ padded3:
 	VBLENDMPS    Z1, Z5, K3, Z1
 	VMOVAPS      Z1, Z1
 
-border6:
+border8:
 	VMOVUPS      all32_0<>+0(SB), Z5
 	VCMPPS       $0x1e, Z5, Z1, K3
 	VMOVAPS.Z    Z1, K3, Z1
@@ -176,16 +183,23 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Z5
 	VBLENDMPS    Z5, Z2, K3, Z2
 	VMOVAPS      Z2, Z2
+	CMPL         456(AX), $0x00
+	JEQ          skip9
 	VMOVUPS      Z2, 20672(AX)(DX*4)
 
-padded5:
-	VRNDSCALEPS  $0x09, Z1, Z2
-	VMOVUPS      all32_3f800000<>+0(SB), Z5
-	VADDPS       Z5, Z2, Z5
-	VSUBPS       Z2, Z1, Z6
-	VSUBPS       Z1, Z5, Z1
-	VMOVUPS      Z6, 17408(AX)(DX*4)
-	VMOVUPS      Z1, 14144(AX)(DX*4)
+skip9:
+padded7:
+	VRNDSCALEPS $0x09, Z1, Z2
+	VMOVUPS     all32_3f800000<>+0(SB), Z5
+	VADDPS      Z5, Z2, Z5
+	VSUBPS      Z2, Z1, Z6
+	VSUBPS      Z1, Z5, Z1
+	CMPL        456(AX), $0x00
+	JEQ         skip10
+	VMOVUPS     Z6, 17408(AX)(DX*4)
+	VMOVUPS     Z1, 14144(AX)(DX*4)
+
+skip10:
 	VBROADCASTSS 76(AX), Z7
 	VMINPS       Z7, Z2, Z7
 	VMOVUPS      all32_0<>+0(SB), Z8
@@ -370,241 +384,6 @@ DATA all32_bf800000<>+52(SB)/4, $0xbf800000
 DATA all32_bf800000<>+56(SB)/4, $0xbf800000
 DATA all32_bf800000<>+60(SB)/4, $0xbf800000
 GLOBL all32_bf800000<>(SB), RODATA|NOPTR, $64
-
-// func gridPlaceAVX512(cells *byte, n int)
-// Requires: AVX, AVX512F
-TEXT ·gridPlaceAVX512(SB), NOSPLIT, $0-16
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	XORQ DX, DX
-
-vector1:
-	CMPQ         DX, CX
-	JGE          done2
-	VMOVUPS      1088(AX)(DX*4), Z0
-	VMOVUPS      all32_3f800000<>+0(SB), Z1
-	VADDPS       Z1, Z0, Z0
-	VBROADCASTSS (AX), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 12(AX), Z1
-	VSUBPS       Z1, Z0, Z0
-	VBROADCASTSS 24(AX), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVAPS      Z0, Z0
-	CMPL         392(AX), $0x00000000
-	JEQ          padded3
-	VBROADCASTSS 36(AX), Z1
-	VMOVAPS      Z1, Z1
-	CMPL         392(AX), $0x00000001
-	JEQ          border4
-	VBROADCASTSS 84(AX), Z2
-	VBROADCASTSS 96(AX), Z3
-	VMOVUPS      all32_80000000<>+0(SB), Z4
-	VSUBPS       Z2, Z0, Z5
-	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z6
-	VRNDSCALEPS  $0x0b, Z6, Z6
-	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z6, Z5
-	VMOVUPS      all32_0<>+0(SB), Z7
-	VCMPPS       $0x11, Z7, Z5, K1
-	VADDPS       Z3, Z5, Z7
-	VBLENDMPS    Z7, Z5, K1, Z5
-	VMOVAPS      Z5, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z7
-	VSUBPS       Z7, Z6, Z7
-	VBLENDMPS    Z7, Z6, K1, Z6
-	VMOVAPS      Z6, Z6
-	VMOVUPS      all32_3f000000<>+0(SB), Z7
-	VMULPS       Z7, Z6, Z7
-	VRNDSCALEPS  $0x09, Z7, Z8
-	VCMPPS       $0x0c, Z7, Z8, K1
-	VCMPPS       $0x11, Z2, Z0, K2
-	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z1
-	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z1
-	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z0
-	VADDPS       Z2, Z0, Z0
-	VMOVUPS      all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z6, K1
-	VMOVUPS      all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z0
-	VMOVAPS      Z0, Z0
-
-border4:
-	VMOVUPS      all32_0<>+0(SB), Z2
-	VCMPPS       $0x1e, Z2, Z0, K1
-	VMOVAPS.Z    Z0, K1, Z0
-	VMOVAPS      Z0, Z0
-	VMOVAPS.Z    Z1, K1, Z1
-	VMOVAPS      Z1, Z1
-	VBROADCASTSS 60(AX), Z2
-	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z0
-	VMOVAPS      Z0, Z0
-	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z1
-	VMOVAPS      Z1, Z1
-
-padded3:
-	VRNDSCALEPS  $0x09, Z0, Z1
-	VMOVUPS      all32_3f800000<>+0(SB), Z2
-	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z3
-	VSUBPS       Z0, Z2, Z0
-	VBROADCASTSS 72(AX), Z4
-	VMINPS       Z4, Z1, Z4
-	VMOVUPS      all32_0<>+0(SB), Z5
-	VMAXPS       Z5, Z4, Z4
-	VBROADCASTSS 60(AX), Z5
-	VCMPPS       $0x00, Z5, Z1, K1
-	KMOVW        K1, 45696(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z5
-	VCMPPS       $0x00, Z5, Z1, K1
-	KMOVW        K1, 46784(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z5
-	VCMPPS       $0x1d, Z5, Z1, K1
-	VBROADCASTSS 48(AX), Z5
-	VCMPPS       $0x11, Z5, Z1, K2
-	KANDW        K2, K1, K1
-	VMOVUPS      all32_0<>+0(SB), Z1
-	VCMPPS       $0x1d, Z1, Z2, K2
-	VBROADCASTSS 48(AX), Z1
-	VCMPPS       $0x11, Z1, Z2, K3
-	KANDW        K3, K2, K2
-	VMOVUPS      2176(AX)(DX*4), Z1
-	VMOVUPS      all32_3f800000<>+0(SB), Z2
-	VADDPS       Z2, Z1, Z1
-	VBROADCASTSS 4(AX), Z2
-	VMULPS       Z2, Z1, Z1
-	VBROADCASTSS 16(AX), Z2
-	VSUBPS       Z2, Z1, Z1
-	VBROADCASTSS 28(AX), Z2
-	VMULPS       Z2, Z1, Z1
-	VMOVAPS      Z1, Z1
-	CMPL         392(AX), $0x00000000
-	JEQ          padded5
-	VBROADCASTSS 40(AX), Z2
-	VMOVAPS      Z2, Z2
-	CMPL         392(AX), $0x00000001
-	JEQ          border6
-	VBROADCASTSS 88(AX), Z5
-	VBROADCASTSS 100(AX), Z6
-	VMOVUPS      all32_80000000<>+0(SB), Z7
-	VSUBPS       Z5, Z1, Z8
-	VPANDND      Z8, Z7, Z8
-	VDIVPS       Z6, Z8, Z9
-	VRNDSCALEPS  $0x0b, Z9, Z9
-	VMOVAPS      Z8, Z8
-	VFNMADD231PS Z6, Z9, Z8
-	VMOVUPS      all32_0<>+0(SB), Z10
-	VCMPPS       $0x11, Z10, Z8, K3
-	VADDPS       Z6, Z8, Z10
-	VBLENDMPS    Z10, Z8, K3, Z8
-	VMOVAPS      Z8, Z8
-	VMOVUPS      all32_3f800000<>+0(SB), Z10
-	VSUBPS       Z10, Z9, Z10
-	VBLENDMPS    Z10, Z9, K3, Z9
-	VMOVAPS      Z9, Z9
-	VMOVUPS      all32_3f000000<>+0(SB), Z10
-	VMULPS       Z10, Z9, Z10
-	VRNDSCALEPS  $0x09, Z10, Z11
-	VCMPPS       $0x0c, Z10, Z11, K3
-	VCMPPS       $0x11, Z5, Z1, K4
-	VMOVAPS.Z    Z7, K4, Z1
-	VPXORD       Z1, Z2, Z2
-	VMOVAPS.Z    Z7, K3, Z1
-	VPXORD       Z1, Z2, Z2
-	VSUBPS       Z8, Z6, Z1
-	VBLENDMPS    Z1, Z8, K3, Z1
-	VADDPS       Z5, Z1, Z1
-	VMOVUPS      all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z9, K3
-	VMOVUPS      all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z1, Z5, K3, Z1
-	VMOVAPS      Z1, Z1
-
-border6:
-	VMOVUPS      all32_0<>+0(SB), Z5
-	VCMPPS       $0x1e, Z5, Z1, K3
-	VMOVAPS.Z    Z1, K3, Z1
-	VMOVAPS      Z1, Z1
-	VMOVAPS.Z    Z2, K3, Z2
-	VMOVAPS      Z2, Z2
-	VBROADCASTSS 64(AX), Z5
-	VCMPPS       $0x1d, Z5, Z1, K3
-	VBLENDMPS    Z5, Z1, K3, Z1
-	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z5
-	VBLENDMPS    Z5, Z2, K3, Z2
-	VMOVAPS      Z2, Z2
-
-padded5:
-	VRNDSCALEPS  $0x09, Z1, Z2
-	VMOVUPS      all32_3f800000<>+0(SB), Z5
-	VADDPS       Z5, Z2, Z5
-	VSUBPS       Z2, Z1, Z6
-	VSUBPS       Z1, Z5, Z1
-	VBROADCASTSS 76(AX), Z7
-	VMINPS       Z7, Z2, Z7
-	VMOVUPS      all32_0<>+0(SB), Z8
-	VMAXPS       Z8, Z7, Z7
-	VBROADCASTSS 64(AX), Z8
-	VCMPPS       $0x00, Z8, Z2, K3
-	KMOVW        K3, 47872(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z8
-	VCMPPS       $0x00, Z8, Z2, K3
-	KMOVW        K3, 48960(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z8
-	VCMPPS       $0x1d, Z8, Z2, K3
-	VBROADCASTSS 52(AX), Z8
-	VCMPPS       $0x11, Z8, Z2, K4
-	KANDW        K4, K3, K3
-	VMOVUPS      all32_0<>+0(SB), Z2
-	VCMPPS       $0x1d, Z2, Z5, K4
-	VBROADCASTSS 52(AX), Z2
-	VCMPPS       $0x11, Z2, Z5, K5
-	KANDW        K5, K4, K4
-	VCVTTPS2DQ   Z4, Z2
-	VCVTTPS2DQ   Z7, Z4
-	VPBROADCASTD 384(AX), Z5
-	VPMULLD      Z5, Z4, Z4
-	VPADDD       Z4, Z2, Z2
-	VMOVUPS      Z2, 40256(AX)(DX*4)
-	KANDW        K3, K1, K5
-	KMOVW        K5, 41344(AX)(DX*4)
-	VMULPS       Z1, Z0, Z2
-	VMOVAPS.Z    Z2, K5, Z2
-	VMOVUPS      Z2, 4352(AX)(DX*4)
-	KANDW        K3, K2, K5
-	KMOVW        K5, 42432(AX)(DX*4)
-	VMULPS       Z1, Z3, Z1
-	VMOVAPS.Z    Z1, K5, Z1
-	VMOVUPS      Z1, 5440(AX)(DX*4)
-	KANDW        K4, K1, K5
-	KMOVW        K5, 43520(AX)(DX*4)
-	VMULPS       Z6, Z0, Z0
-	VMOVAPS.Z    Z0, K5, Z0
-	VMOVUPS      Z0, 6528(AX)(DX*4)
-	KANDW        K4, K2, K5
-	KMOVW        K5, 44608(AX)(DX*4)
-	VMULPS       Z6, Z3, Z0
-	VMOVAPS.Z    Z0, K5, Z0
-	VMOVUPS      Z0, 7616(AX)(DX*4)
-	KANDW        K2, K1, K1
-	KANDW        K4, K3, K2
-	KANDW        K2, K1, K1
-	KMOVW        K1, BX
-	XORL         $0x0000ffff, BX
-	MOVL         BX, 50048(AX)(DX*4)
-	ADDQ         $0x00000010, DX
-	JMP          vector1
-
-done2:
-	VZEROUPPER
-	RET
 
 // func gridSampleAVX512F32(cells *byte, n int, input *byte, row int, y *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
@@ -1423,9 +1202,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gridSampleAVX512BF16(cells *byte, n int, input *byte, row int, y *byte)
+// func gridSampleAVX512H16(cells *byte, n int, input *byte, row int, y *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·gridSampleAVX512BF16(SB), NOSPLIT, $0-40
+TEXT ·gridSampleAVX512H16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ input+16(FP), BX
@@ -1494,37 +1273,67 @@ vector1:
 	VINSERTF32X4 $0x01, X2, Y0, Y0
 	VINSERTF32X4 $0x01, X6, Y4, Y2
 	VINSERTF64X4 $0x01, Y2, Z0, Z0
-	VPSLLD       $0x10, Z0, Z2
-	VPANDD       all32_ffff0000<>+0(SB), Z0, Z0
+	CMPB         460(AX), $0x00
+	JNE          kind4
+	VPMOVDW      Z0, Y2
+	VCVTPH2PS    Y2, Z2
+	VPSRLD       $0x10, Z0, Z0
+	VPMOVDW      Z0, Y0
+	VCVTPH2PS    Y0, Z0
+	JMP          done3
+
+kind4:
+	VPSLLD  $0x10, Z0, Z2
+	VPANDD  all32_ffff0000<>+0(SB), Z0, Z0
+	VMOVAPS Z2, Z2
+	VMOVAPS Z0, Z0
+	JMP     done3
+
+done3:
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPSLLD       $0x10, Z1, Z3
-	VPANDD       all32_ffff0000<>+0(SB), Z1, Z1
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within3
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z0, K1, Z2
-	VMOVAPS      Z2, K2, Z0
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z3, K1, Z2
-	VMOVAPS      Z2, K2, Z3
-	VMOVAPS      Z1, K1, Z0
-	VMOVAPS      Z0, K2, Z1
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z0, K1, Z0
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
+	CMPB         460(AX), $0x00
+	JNE          kind7
+	VPMOVDW      Z1, Y3
+	VCVTPH2PS    Y3, Z3
+	VPSRLD       $0x10, Z1, Z1
+	VPMOVDW      Z1, Y1
+	VCVTPH2PS    Y1, Z1
+	JMP          done6
 
-within3:
+kind7:
+	VPSLLD  $0x10, Z1, Z3
+	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS Z3, Z3
+	VMOVAPS Z1, Z1
+	JMP     done6
+
+done6:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within9
+	KMOVW     45696(AX)(DX*4), K1
+	KMOVW     46784(AX)(DX*4), K2
+	VMOVAPS   Z0, K1, Z2
+	VMOVAPS   Z2, K2, Z0
+	VMOVAPS   Z1, K1, Z3
+	VMOVAPS   Z3, K2, Z1
+	KMOVW     47872(AX)(DX*4), K1
+	KMOVW     48960(AX)(DX*4), K2
+	VMOVAPS   Z3, K1, Z2
+	VMOVAPS   Z2, K2, Z3
+	VMOVAPS   Z1, K1, Z0
+	VMOVAPS   Z0, K2, Z1
+	KMOVW     41344(AX)(DX*4), K1
+	VMOVAPS.Z Z2, K1, Z2
+	KMOVW     42432(AX)(DX*4), K1
+	VMOVAPS.Z Z0, K1, Z0
+	KMOVW     43520(AX)(DX*4), K1
+	VMOVAPS.Z Z3, K1, Z3
+	KMOVW     44608(AX)(DX*4), K1
+	VMOVAPS.Z Z1, K1, Z1
+
+within9:
 	VMOVUPS   all32_0<>+0(SB), Z4
 	VMOVUPS   4352(AX)(DX*4), Z5
 	VMULPS    Z5, Z2, Z2
@@ -1542,6 +1351,13 @@ within3:
 	LEAQ      -16(CX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(AX), $0x00
+	JNE       kind11
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	JMP       done10
+
+kind11:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -1550,8 +1366,11 @@ within3:
 	VPSRLD    $0x10, Z1, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, DX
-	JMP       vector1
+	JMP       done10
+
+done10:
+	ADDQ $0x00000010, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -1629,9 +1448,9 @@ DATA all32_8000<>+56(SB)/4, $0x00008000
 DATA all32_8000<>+60(SB)/4, $0x00008000
 GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
 
-// func gridTermsAVX512BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// func gridTermsAVX512H16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·gridTermsAVX512BF16(SB), NOSPLIT, $0-72
+TEXT ·gridTermsAVX512H16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
@@ -1724,63 +1543,103 @@ channel6:
 	VINSERTF32X4 $0x01, X2, Y0, Y0
 	VINSERTF32X4 $0x01, X6, Y4, Y2
 	VINSERTF64X4 $0x01, Y2, Z0, Z0
-	VPSLLD       $0x10, Z0, Z2
-	VPANDD       all32_ffff0000<>+0(SB), Z0, Z0
+	CMPB         460(AX), $0x00
+	JNE          kind8
+	VPMOVDW      Z0, Y2
+	VCVTPH2PS    Y2, Z2
+	VPSRLD       $0x10, Z0, Z0
+	VPMOVDW      Z0, Y0
+	VCVTPH2PS    Y0, Z0
+	JMP          done7
+
+kind8:
+	VPSLLD  $0x10, Z0, Z2
+	VPANDD  all32_ffff0000<>+0(SB), Z0, Z0
+	VMOVAPS Z2, Z2
+	VMOVAPS Z0, Z0
+	JMP     done7
+
+done7:
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPSLLD       $0x10, Z1, Z3
-	VPANDD       all32_ffff0000<>+0(SB), Z1, Z1
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within7
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z0, K1, Z2
-	VMOVAPS      Z2, K2, Z0
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z3, K1, Z2
-	VMOVAPS      Z2, K2, Z3
-	VMOVAPS      Z1, K1, Z0
-	VMOVAPS      Z0, K2, Z1
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z0, K1, Z0
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
+	CMPB         460(AX), $0x00
+	JNE          kind11
+	VPMOVDW      Z1, Y3
+	VCVTPH2PS    Y3, Z3
+	VPSRLD       $0x10, Z1, Z1
+	VPMOVDW      Z1, Y1
+	VCVTPH2PS    Y1, Z1
+	JMP          done10
 
-within7:
+kind11:
+	VPSLLD  $0x10, Z1, Z3
+	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS Z3, Z3
+	VMOVAPS Z1, Z1
+	JMP     done10
+
+done10:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within13
+	KMOVW     45696(AX)(DX*4), K1
+	KMOVW     46784(AX)(DX*4), K2
+	VMOVAPS   Z0, K1, Z2
+	VMOVAPS   Z2, K2, Z0
+	VMOVAPS   Z1, K1, Z3
+	VMOVAPS   Z3, K2, Z1
+	KMOVW     47872(AX)(DX*4), K1
+	KMOVW     48960(AX)(DX*4), K2
+	VMOVAPS   Z3, K1, Z2
+	VMOVAPS   Z2, K2, Z3
+	VMOVAPS   Z1, K1, Z0
+	VMOVAPS   Z0, K2, Z1
+	KMOVW     41344(AX)(DX*4), K1
+	VMOVAPS.Z Z2, K1, Z2
+	KMOVW     42432(AX)(DX*4), K1
+	VMOVAPS.Z Z0, K1, Z0
+	KMOVW     43520(AX)(DX*4), K1
+	VMOVAPS.Z Z3, K1, Z3
+	KMOVW     44608(AX)(DX*4), K1
+	VMOVAPS.Z Z1, K1, Z1
+
+within13:
+	CMPB      460(AX), $0x00
+	JNE       kind15
+	VCVTPH2PS (R8), Z4
+	JMP       done14
+
+kind15:
 	VPMOVZXWD (R8), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VSUBPS    Z2, Z0, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R10)
-	VSUBPS    Z3, Z1, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R10)
-	VSUBPS    Z2, Z3, Z2
-	VMULPS    Z2, Z4, Z2
-	VMOVUPS   Z2, 128(R10)
-	VSUBPS    Z0, Z1, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R10)
-	ADDQ      $0x00000100, R10
-	ADDQ      channelStride+32(FP), DI
-	ADDQ      dyStride+48(FP), R8
-	DECQ      R9
-	JNE       channel6
-	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), DI
-	MOVQ      $0x00000004, R8
-	CMPQ      channels+56(FP), $0x01
-	JG        more10
+	VMOVAPS   Z4, Z4
+	JMP       done14
 
-fold9:
+done14:
+	VSUBPS  Z2, Z0, Z5
+	VMULPS  Z5, Z4, Z5
+	VMOVUPS Z5, (R10)
+	VSUBPS  Z3, Z1, Z5
+	VMULPS  Z5, Z4, Z5
+	VMOVUPS Z5, 64(R10)
+	VSUBPS  Z2, Z3, Z2
+	VMULPS  Z2, Z4, Z2
+	VMOVUPS Z2, 128(R10)
+	VSUBPS  Z0, Z1, Z0
+	VMULPS  Z0, Z4, Z0
+	VMOVUPS Z0, 192(R10)
+	ADDQ    $0x00000100, R10
+	ADDQ    channelStride+32(FP), DI
+	ADDQ    dyStride+48(FP), R8
+	DECQ    R9
+	JNE     channel6
+	MOVQ    terms+64(FP), SI
+	LEAQ    23936(AX)(DX*4), DI
+	MOVQ    $0x00000004, R8
+	CMPQ    channels+56(FP), $0x01
+	JG      more19
+
+fold18:
 	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -1790,14 +1649,14 @@ fold9:
 	ADDQ    $0x40, SI
 	ADDQ    $0x00000440, DI
 	DECQ    R8
-	JNE     fold9
-	JMP     folded8
+	JNE     fold18
+	JMP     folded17
 
-more10:
+more19:
 	CMPQ channels+56(FP), $0x04
-	JG   more12
+	JG   more21
 
-fold11:
+fold20:
 	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -1819,11 +1678,11 @@ fold11:
 	ADDQ    $0x40, SI
 	ADDQ    $0x00000440, DI
 	DECQ    R8
-	JNE     fold11
-	JMP     folded8
+	JNE     fold20
+	JMP     folded17
 
-more12:
-fold13:
+more21:
+fold22:
 	VMOVUPS (DI), Z0
 	VMOVUPS (SI), Z1
 	VMOVUPS 2048(SI), Z2
@@ -1861,10 +1720,10 @@ fold13:
 	ADDQ    $0x40, SI
 	ADDQ    $0x00000440, DI
 	DECQ    R8
-	JNE     fold13
-	JMP     folded8
+	JNE     fold22
+	JMP     folded17
 
-folded8:
+folded17:
 	ADDQ $0x00000010, DX
 	JMP  vector4
 
@@ -1872,9 +1731,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gridDoubleAVX512BF16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+// func gridDoubleAVX512H16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·gridDoubleAVX512BF16(SB), NOSPLIT, $0-104
+TEXT ·gridDoubleAVX512H16(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    terms+96(FP), DX
@@ -2012,66 +1871,136 @@ channel6:
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPSLLD       $0x10, Z1, Z3
-	VPANDD       all32_ffff0000<>+0(SB), Z1, Z1
+	CMPB         460(AX), $0x00
+	JNE          kind10
+	VPMOVDW      Z1, Y3
+	VCVTPH2PS    Y3, Z3
+	VPSRLD       $0x10, Z1, Z1
+	VPMOVDW      Z1, Y1
+	VCVTPH2PS    Y1, Z1
+	JMP          done9
+
+kind10:
+	VPSLLD  $0x10, Z1, Z3
+	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS Z3, Z3
+	VMOVAPS Z1, Z1
+	JMP     done9
+
+done9:
 	VINSERTF32X4 $0x01, X4, Y2, Y2
 	VINSERTF32X4 $0x01, X8, Y6, Y4
 	VINSERTF64X4 $0x01, Y4, Z2, Z2
-	VPSLLD       $0x10, Z2, Z4
-	VPANDD       all32_ffff0000<>+0(SB), Z2, Z2
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within9
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	VMOVAPS      Z2, K1, Z4
-	VMOVAPS      Z4, K2, Z2
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z4, K1, Z3
-	VMOVAPS      Z3, K2, Z4
-	VMOVAPS      Z2, K1, Z1
-	VMOVAPS      Z1, K2, Z2
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
+	CMPB         460(AX), $0x00
+	JNE          kind13
+	VPMOVDW      Z2, Y4
+	VCVTPH2PS    Y4, Z4
+	VPSRLD       $0x10, Z2, Z2
+	VPMOVDW      Z2, Y2
+	VCVTPH2PS    Y2, Z2
+	JMP          done12
 
-within9:
-	VMOVUPS      4352(AX)(DX*4), Z5
-	VMULPS       Z5, Z3, Z5
-	VADDPS       Z5, Z0, Z0
-	VMOVUPS      5440(AX)(DX*4), Z5
-	VMULPS       Z5, Z1, Z5
-	VADDPS       Z5, Z0, Z0
-	VMOVUPS      6528(AX)(DX*4), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	VMOVUPS      7616(AX)(DX*4), Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VPMOVZXWD    (R9), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VSUBPS       Z3, Z1, Z6
-	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, (R11)
-	VPMOVZXWD    (R9), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VSUBPS       Z4, Z2, Z6
-	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, 64(R11)
-	VPMOVZXWD    (R9), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VSUBPS       Z3, Z4, Z3
-	VMULPS       Z3, Z5, Z3
-	VMOVUPS      Z3, 128(R11)
-	VPMOVZXWD    (R9), Z3
-	VPSLLD       $0x10, Z3, Z3
+kind13:
+	VPSLLD  $0x10, Z2, Z4
+	VPANDD  all32_ffff0000<>+0(SB), Z2, Z2
+	VMOVAPS Z4, Z4
+	VMOVAPS Z2, Z2
+	JMP     done12
+
+done12:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within15
+	KMOVW     45696(AX)(DX*4), K1
+	KMOVW     46784(AX)(DX*4), K2
+	VMOVAPS   Z1, K1, Z3
+	VMOVAPS   Z3, K2, Z1
+	VMOVAPS   Z2, K1, Z4
+	VMOVAPS   Z4, K2, Z2
+	KMOVW     47872(AX)(DX*4), K1
+	KMOVW     48960(AX)(DX*4), K2
+	VMOVAPS   Z4, K1, Z3
+	VMOVAPS   Z3, K2, Z4
+	VMOVAPS   Z2, K1, Z1
+	VMOVAPS   Z1, K2, Z2
+	KMOVW     41344(AX)(DX*4), K1
+	VMOVAPS.Z Z3, K1, Z3
+	KMOVW     42432(AX)(DX*4), K1
+	VMOVAPS.Z Z1, K1, Z1
+	KMOVW     43520(AX)(DX*4), K1
+	VMOVAPS.Z Z4, K1, Z4
+	KMOVW     44608(AX)(DX*4), K1
+	VMOVAPS.Z Z2, K1, Z2
+
+within15:
+	VMOVUPS   4352(AX)(DX*4), Z5
+	VMULPS    Z5, Z3, Z5
+	VADDPS    Z5, Z0, Z0
+	VMOVUPS   5440(AX)(DX*4), Z5
+	VMULPS    Z5, Z1, Z5
+	VADDPS    Z5, Z0, Z0
+	VMOVUPS   6528(AX)(DX*4), Z5
+	VMULPS    Z5, Z4, Z5
+	VADDPS    Z5, Z0, Z0
+	VMOVUPS   7616(AX)(DX*4), Z5
+	VMULPS    Z5, Z2, Z5
+	VADDPS    Z5, Z0, Z0
+	CMPB      460(AX), $0x00
+	JNE       kind17
+	VCVTPH2PS (R9), Z5
+	JMP       done16
+
+kind17:
+	VPMOVZXWD (R9), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done16
+
+done16:
+	VSUBPS    Z3, Z1, Z6
+	VMULPS    Z6, Z5, Z5
+	VMOVUPS   Z5, (R11)
+	CMPB      460(AX), $0x00
+	JNE       kind20
+	VCVTPH2PS (R9), Z5
+	JMP       done19
+
+kind20:
+	VPMOVZXWD (R9), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done19
+
+done19:
+	VSUBPS    Z4, Z2, Z6
+	VMULPS    Z6, Z5, Z5
+	VMOVUPS   Z5, 64(R11)
+	CMPB      460(AX), $0x00
+	JNE       kind23
+	VCVTPH2PS (R9), Z5
+	JMP       done22
+
+kind23:
+	VPMOVZXWD (R9), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done22
+
+done22:
+	VSUBPS    Z3, Z4, Z3
+	VMULPS    Z3, Z5, Z3
+	VMOVUPS   Z3, 128(R11)
+	CMPB      460(AX), $0x00
+	JNE       kind26
+	VCVTPH2PS (R9), Z3
+	JMP       done25
+
+kind26:
+	VPMOVZXWD (R9), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VMOVAPS   Z3, Z3
+	JMP       done25
+
+done25:
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z1, Z3, Z1
 	VMOVUPS      Z1, 192(R11)
@@ -2131,43 +2060,83 @@ within9:
 	VINSERTF32X4 $0x01, X3, Y1, Y1
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPSLLD       $0x10, Z1, Z3
-	VPANDD       all32_ffff0000<>+0(SB), Z1, Z1
+	CMPB         460(AX), $0x00
+	JNE          kind29
+	VPMOVDW      Z1, Y3
+	VCVTPH2PS    Y3, Z3
+	VPSRLD       $0x10, Z1, Z1
+	VPMOVDW      Z1, Y1
+	VCVTPH2PS    Y1, Z1
+	JMP          done28
+
+kind29:
+	VPSLLD  $0x10, Z1, Z3
+	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS Z3, Z3
+	VMOVAPS Z1, Z1
+	JMP     done28
+
+done28:
 	VINSERTF32X4 $0x01, X4, Y2, Y2
 	VINSERTF32X4 $0x01, X8, Y6, Y4
 	VINSERTF64X4 $0x01, Y4, Z2, Z2
-	VPSLLD       $0x10, Z2, Z4
-	VPANDD       all32_ffff0000<>+0(SB), Z2, Z2
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within10
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	VMOVAPS      Z2, K1, Z4
-	VMOVAPS      Z4, K2, Z2
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z4, K1, Z3
-	VMOVAPS      Z3, K2, Z4
-	VMOVAPS      Z2, K1, Z1
-	VMOVAPS      Z1, K2, Z2
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
+	CMPB         460(AX), $0x00
+	JNE          kind32
+	VPMOVDW      Z2, Y4
+	VCVTPH2PS    Y4, Z4
+	VPSRLD       $0x10, Z2, Z2
+	VPMOVDW      Z2, Y2
+	VCVTPH2PS    Y2, Z2
+	JMP          done31
 
-within10:
+kind32:
+	VPSLLD  $0x10, Z2, Z4
+	VPANDD  all32_ffff0000<>+0(SB), Z2, Z2
+	VMOVAPS Z4, Z4
+	VMOVAPS Z2, Z2
+	JMP     done31
+
+done31:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within34
+	KMOVW     45696(AX)(DX*4), K1
+	KMOVW     46784(AX)(DX*4), K2
+	VMOVAPS   Z1, K1, Z3
+	VMOVAPS   Z3, K2, Z1
+	VMOVAPS   Z2, K1, Z4
+	VMOVAPS   Z4, K2, Z2
+	KMOVW     47872(AX)(DX*4), K1
+	KMOVW     48960(AX)(DX*4), K2
+	VMOVAPS   Z4, K1, Z3
+	VMOVAPS   Z3, K2, Z4
+	VMOVAPS   Z2, K1, Z1
+	VMOVAPS   Z1, K2, Z2
+	KMOVW     41344(AX)(DX*4), K1
+	VMOVAPS.Z Z3, K1, Z3
+	KMOVW     42432(AX)(DX*4), K1
+	VMOVAPS.Z Z1, K1, Z1
+	KMOVW     43520(AX)(DX*4), K1
+	VMOVAPS.Z Z4, K1, Z4
+	KMOVW     44608(AX)(DX*4), K1
+	VMOVAPS.Z Z2, K1, Z2
+
+within34:
 	VSUBPS    Z3, Z1, Z5
 	VSUBPS    Z4, Z2, Z6
 	VSUBPS    Z3, Z4, Z3
 	VSUBPS    Z1, Z2, Z1
+	CMPB      460(AX), $0x00
+	JNE       kind36
+	VCVTPH2PS (R9), Z2
+	JMP       done35
+
+kind36:
 	VPMOVZXWD (R9), Z2
 	VPSLLD    $0x10, Z2, Z2
+	VMOVAPS   Z2, Z2
+	JMP       done35
+
+done35:
 	VSUBPS    Z5, Z6, Z4
 	VMULPS    Z4, Z2, Z2
 	VMOVUPS   Z2, 256(R11)
@@ -2195,6 +2164,13 @@ within10:
 	VMOVUPS   2176(AX)(DX*4), Z2
 	VMULPS    Z2, Z1, Z1
 	VADDPS    Z1, Z0, Z0
+	CMPB      460(AX), $0x00
+	JNE       kind39
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (DI)
+	JMP       done38
+
+kind39:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -2203,20 +2179,23 @@ within10:
 	VPSRLD    $0x10, Z1, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU64 Y0, (DI)
-	ADDQ      tangentStride+48(FP), SI
-	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x00000140, R11
-	ADDQ      channelStride+40(FP), R8
-	ADDQ      dyStride+64(FP), R9
-	DECQ      R10
-	JNE       channel6
-	MOVQ      terms+96(FP), BX
-	LEAQ      23936(AX)(DX*4), SI
-	MOVQ      $0x00000005, DI
-	CMPQ      channels+88(FP), $0x01
-	JG        more13
+	JMP       done38
 
-fold12:
+done38:
+	ADDQ tangentStride+48(FP), SI
+	ADDQ yStride+80(FP), DI
+	ADDQ $0x00000140, R11
+	ADDQ channelStride+40(FP), R8
+	ADDQ dyStride+64(FP), R9
+	DECQ R10
+	JNE  channel6
+	MOVQ terms+96(FP), BX
+	LEAQ 23936(AX)(DX*4), SI
+	MOVQ $0x00000005, DI
+	CMPQ channels+88(FP), $0x01
+	JG   more43
+
+fold42:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -2226,14 +2205,14 @@ fold12:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold42
+	JMP     folded41
 
-more13:
+more43:
 	CMPQ channels+88(FP), $0x04
-	JG   more15
+	JG   more45
 
-fold14:
+fold44:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -2255,11 +2234,11 @@ fold14:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold44
+	JMP     folded41
 
-more15:
-fold16:
+more45:
+fold46:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS 2560(BX), Z2
@@ -2297,829 +2276,10 @@ fold16:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold46
+	JMP     folded41
 
-folded11:
-	ADDQ $0x00000010, DX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gridSampleAVX512F16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·gridSampleAVX512F16(SB), NOSPLIT, $0-40
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ input+16(FP), BX
-	MOVQ row+24(FP), SI
-	ADDQ BX, SI
-	MOVQ y+32(FP), DI
-	XORQ DX, DX
-
-vector1:
-	CMPQ         DX, CX
-	JGE          done2
-	MOVL         40512(AX)(DX*4), R8
-	PREFETCHT0   (BX)(R8*2)
-	PREFETCHT0   (SI)(R8*2)
-	MOVL         40544(AX)(DX*4), R8
-	PREFETCHT0   (BX)(R8*2)
-	PREFETCHT0   (SI)(R8*2)
-	MOVL         40256(AX)(DX*4), R8
-	VMOVD        (BX)(R8*2), X0
-	VMOVD        (SI)(R8*2), X1
-	MOVL         40260(AX)(DX*4), R8
-	VPINSRD      $0x01, (BX)(R8*2), X0, X0
-	VPINSRD      $0x01, (SI)(R8*2), X1, X1
-	MOVL         40264(AX)(DX*4), R8
-	VPINSRD      $0x02, (BX)(R8*2), X0, X0
-	VPINSRD      $0x02, (SI)(R8*2), X1, X1
-	MOVL         40268(AX)(DX*4), R8
-	VPINSRD      $0x03, (BX)(R8*2), X0, X0
-	VPINSRD      $0x03, (SI)(R8*2), X1, X1
-	MOVL         40272(AX)(DX*4), R8
-	VMOVD        (BX)(R8*2), X2
-	VMOVD        (SI)(R8*2), X3
-	MOVL         40276(AX)(DX*4), R8
-	VPINSRD      $0x01, (BX)(R8*2), X2, X2
-	VPINSRD      $0x01, (SI)(R8*2), X3, X3
-	MOVL         40280(AX)(DX*4), R8
-	VPINSRD      $0x02, (BX)(R8*2), X2, X2
-	VPINSRD      $0x02, (SI)(R8*2), X3, X3
-	MOVL         40284(AX)(DX*4), R8
-	VPINSRD      $0x03, (BX)(R8*2), X2, X2
-	VPINSRD      $0x03, (SI)(R8*2), X3, X3
-	MOVL         40288(AX)(DX*4), R8
-	VMOVD        (BX)(R8*2), X4
-	VMOVD        (SI)(R8*2), X5
-	MOVL         40292(AX)(DX*4), R8
-	VPINSRD      $0x01, (BX)(R8*2), X4, X4
-	VPINSRD      $0x01, (SI)(R8*2), X5, X5
-	MOVL         40296(AX)(DX*4), R8
-	VPINSRD      $0x02, (BX)(R8*2), X4, X4
-	VPINSRD      $0x02, (SI)(R8*2), X5, X5
-	MOVL         40300(AX)(DX*4), R8
-	VPINSRD      $0x03, (BX)(R8*2), X4, X4
-	VPINSRD      $0x03, (SI)(R8*2), X5, X5
-	MOVL         40304(AX)(DX*4), R8
-	VMOVD        (BX)(R8*2), X6
-	VMOVD        (SI)(R8*2), X7
-	MOVL         40308(AX)(DX*4), R8
-	VPINSRD      $0x01, (BX)(R8*2), X6, X6
-	VPINSRD      $0x01, (SI)(R8*2), X7, X7
-	MOVL         40312(AX)(DX*4), R8
-	VPINSRD      $0x02, (BX)(R8*2), X6, X6
-	VPINSRD      $0x02, (SI)(R8*2), X7, X7
-	MOVL         40316(AX)(DX*4), R8
-	VPINSRD      $0x03, (BX)(R8*2), X6, X6
-	VPINSRD      $0x03, (SI)(R8*2), X7, X7
-	VINSERTF32X4 $0x01, X2, Y0, Y0
-	VINSERTF32X4 $0x01, X6, Y4, Y2
-	VINSERTF64X4 $0x01, Y2, Z0, Z0
-	VPMOVDW      Z0, Y2
-	VCVTPH2PS    Y2, Z2
-	VPSRLD       $0x10, Z0, Z0
-	VPMOVDW      Z0, Y0
-	VCVTPH2PS    Y0, Z0
-	VINSERTF32X4 $0x01, X3, Y1, Y1
-	VINSERTF32X4 $0x01, X7, Y5, Y3
-	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPMOVDW      Z1, Y3
-	VCVTPH2PS    Y3, Z3
-	VPSRLD       $0x10, Z1, Z1
-	VPMOVDW      Z1, Y1
-	VCVTPH2PS    Y1, Z1
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within3
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z0, K1, Z2
-	VMOVAPS      Z2, K2, Z0
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z3, K1, Z2
-	VMOVAPS      Z2, K2, Z3
-	VMOVAPS      Z1, K1, Z0
-	VMOVAPS      Z0, K2, Z1
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z0, K1, Z0
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
-
-within3:
-	VMOVUPS   all32_0<>+0(SB), Z4
-	VMOVUPS   4352(AX)(DX*4), Z5
-	VMULPS    Z5, Z2, Z2
-	VADDPS    Z2, Z4, Z2
-	VMOVUPS   5440(AX)(DX*4), Z4
-	VMULPS    Z4, Z0, Z0
-	VADDPS    Z0, Z2, Z0
-	VMOVUPS   6528(AX)(DX*4), Z2
-	VMULPS    Z2, Z3, Z2
-	VADDPS    Z2, Z0, Z0
-	VMOVUPS   7616(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	MOVQ      DX, R8
-	LEAQ      -16(CX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, DX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·gridTermsAVX512F16(SB), NOSPLIT, $0-72
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    row+24(FP), BX
-	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), DI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    DI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000010, SI
-	CMPQ    DI, $0x04
-	JLE     few1
-	MOVQ    $0x00000040, SI
-
-few1:
-clear2:
-	VMOVUPS Z0, (DX)
-	ADDQ    $0x40, DX
-	DECQ    SI
-	JNE     clear2
-
-cleared3:
-	XORQ DX, DX
-
-vector4:
-	CMPQ    DX, CX
-	JGE     done5
-	MOVQ    dy+40(FP), R8
-	MOVQ    channels+56(FP), R9
-	MOVQ    terms+64(FP), R10
-	MOVQ    DX, SI
-	LEAQ    -16(CX), DI
-	CMPQ    SI, DI
-	CMOVQGT DI, SI
-	LEAQ    (R8)(SI*2), R8
-	MOVQ    input+16(FP), DI
-
-channel6:
-	LEAQ         (DI)(BX*1), SI
-	MOVL         40384(AX)(DX*4), R11
-	PREFETCHT0   (DI)(R11*2)
-	PREFETCHT0   (SI)(R11*2)
-	MOVL         40256(AX)(DX*4), R11
-	VMOVD        (DI)(R11*2), X0
-	VMOVD        (SI)(R11*2), X1
-	MOVL         40260(AX)(DX*4), R11
-	VPINSRD      $0x01, (DI)(R11*2), X0, X0
-	VPINSRD      $0x01, (SI)(R11*2), X1, X1
-	MOVL         40264(AX)(DX*4), R11
-	VPINSRD      $0x02, (DI)(R11*2), X0, X0
-	VPINSRD      $0x02, (SI)(R11*2), X1, X1
-	MOVL         40268(AX)(DX*4), R11
-	VPINSRD      $0x03, (DI)(R11*2), X0, X0
-	VPINSRD      $0x03, (SI)(R11*2), X1, X1
-	MOVL         40272(AX)(DX*4), R11
-	VMOVD        (DI)(R11*2), X2
-	VMOVD        (SI)(R11*2), X3
-	MOVL         40276(AX)(DX*4), R11
-	VPINSRD      $0x01, (DI)(R11*2), X2, X2
-	VPINSRD      $0x01, (SI)(R11*2), X3, X3
-	MOVL         40280(AX)(DX*4), R11
-	VPINSRD      $0x02, (DI)(R11*2), X2, X2
-	VPINSRD      $0x02, (SI)(R11*2), X3, X3
-	MOVL         40284(AX)(DX*4), R11
-	VPINSRD      $0x03, (DI)(R11*2), X2, X2
-	VPINSRD      $0x03, (SI)(R11*2), X3, X3
-	MOVL         40288(AX)(DX*4), R11
-	VMOVD        (DI)(R11*2), X4
-	VMOVD        (SI)(R11*2), X5
-	MOVL         40292(AX)(DX*4), R11
-	VPINSRD      $0x01, (DI)(R11*2), X4, X4
-	VPINSRD      $0x01, (SI)(R11*2), X5, X5
-	MOVL         40296(AX)(DX*4), R11
-	VPINSRD      $0x02, (DI)(R11*2), X4, X4
-	VPINSRD      $0x02, (SI)(R11*2), X5, X5
-	MOVL         40300(AX)(DX*4), R11
-	VPINSRD      $0x03, (DI)(R11*2), X4, X4
-	VPINSRD      $0x03, (SI)(R11*2), X5, X5
-	MOVL         40304(AX)(DX*4), R11
-	VMOVD        (DI)(R11*2), X6
-	VMOVD        (SI)(R11*2), X7
-	MOVL         40308(AX)(DX*4), R11
-	VPINSRD      $0x01, (DI)(R11*2), X6, X6
-	VPINSRD      $0x01, (SI)(R11*2), X7, X7
-	MOVL         40312(AX)(DX*4), R11
-	VPINSRD      $0x02, (DI)(R11*2), X6, X6
-	VPINSRD      $0x02, (SI)(R11*2), X7, X7
-	MOVL         40316(AX)(DX*4), R11
-	VPINSRD      $0x03, (DI)(R11*2), X6, X6
-	VPINSRD      $0x03, (SI)(R11*2), X7, X7
-	VINSERTF32X4 $0x01, X2, Y0, Y0
-	VINSERTF32X4 $0x01, X6, Y4, Y2
-	VINSERTF64X4 $0x01, Y2, Z0, Z0
-	VPMOVDW      Z0, Y2
-	VCVTPH2PS    Y2, Z2
-	VPSRLD       $0x10, Z0, Z0
-	VPMOVDW      Z0, Y0
-	VCVTPH2PS    Y0, Z0
-	VINSERTF32X4 $0x01, X3, Y1, Y1
-	VINSERTF32X4 $0x01, X7, Y5, Y3
-	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPMOVDW      Z1, Y3
-	VCVTPH2PS    Y3, Z3
-	VPSRLD       $0x10, Z1, Z1
-	VPMOVDW      Z1, Y1
-	VCVTPH2PS    Y1, Z1
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within7
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z0, K1, Z2
-	VMOVAPS      Z2, K2, Z0
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z3, K1, Z2
-	VMOVAPS      Z2, K2, Z3
-	VMOVAPS      Z1, K1, Z0
-	VMOVAPS      Z0, K2, Z1
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z0, K1, Z0
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
-
-within7:
-	VCVTPH2PS (R8), Z4
-	VSUBPS    Z2, Z0, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R10)
-	VSUBPS    Z3, Z1, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R10)
-	VSUBPS    Z2, Z3, Z2
-	VMULPS    Z2, Z4, Z2
-	VMOVUPS   Z2, 128(R10)
-	VSUBPS    Z0, Z1, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R10)
-	ADDQ      $0x00000100, R10
-	ADDQ      channelStride+32(FP), DI
-	ADDQ      dyStride+48(FP), R8
-	DECQ      R9
-	JNE       channel6
-	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), DI
-	MOVQ      $0x00000004, R8
-	CMPQ      channels+56(FP), $0x01
-	JG        more10
-
-fold9:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold9
-	JMP     folded8
-
-more10:
-	CMPQ channels+56(FP), $0x04
-	JG   more12
-
-fold11:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(SI), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(SI), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(SI), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold11
-	JMP     folded8
-
-more12:
-fold13:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS 2048(SI), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1024(SI), Z2
-	VMOVUPS 3072(SI), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(SI), Z2
-	VMOVUPS 2560(SI), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1536(SI), Z3
-	VMOVUPS 3584(SI), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(SI), Z2
-	VMOVUPS 2304(SI), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1280(SI), Z3
-	VMOVUPS 3328(SI), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(SI), Z3
-	VMOVUPS 2816(SI), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 1792(SI), Z4
-	VMOVUPS 3840(SI), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold13
-	JMP     folded8
-
-folded8:
-	ADDQ $0x00000010, DX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gridDoubleAVX512F16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·gridDoubleAVX512F16(SB), NOSPLIT, $0-104
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    terms+96(FP), DX
-	MOVQ    channels+88(FP), SI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000014, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000050, BX
-
-few1:
-clear2:
-	VMOVUPS Z0, (DX)
-	ADDQ    $0x40, DX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ DX, DX
-
-vector4:
-	CMPQ         DX, CX
-	JGE          done5
-	MOVQ         dy+56(FP), R9
-	MOVQ         channels+88(FP), R10
-	MOVQ         terms+96(FP), R11
-	MOVQ         DX, BX
-	LEAQ         -16(CX), SI
-	CMPQ         BX, SI
-	CMOVQGT      SI, BX
-	LEAQ         (R9)(BX*2), R9
-	MOVQ         input+16(FP), R8
-	KMOVW        41344(AX)(DX*4), K1
-	KMOVW        42432(AX)(DX*4), K2
-	KORW         K2, K1, K1
-	KMOVW        43520(AX)(DX*4), K2
-	KORW         K2, K1, K1
-	KMOVW        44608(AX)(DX*4), K2
-	KORW         K2, K1, K1
-	VMOVUPS      all32_3f800000<>+0(SB), Z0
-	VBROADCASTSS 36(AX), Z1
-	CMPL         392(AX), $0x00000000
-	JEQ          zeros7
-	VMOVUPS      19584(AX)(DX*4), Z1
-	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
-	VCMPPS       $0x04, Z2, Z1, K2
-	VMOVAPS.Z    Z0, K2, Z0
-	VMOVAPS      Z0, Z0
-
-zeros7:
-	VMOVUPS      Z1, 19584(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z1
-	VCMPPS       $0x04, Z1, Z0, K2
-	KANDW        K2, K1, K2
-	KMOVW        K2, 34816(AX)(DX*4)
-	VMOVUPS      all32_3f800000<>+0(SB), Z0
-	VBROADCASTSS 40(AX), Z1
-	CMPL         392(AX), $0x00000000
-	JEQ          zeros8
-	VMOVUPS      20672(AX)(DX*4), Z1
-	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
-	VCMPPS       $0x04, Z2, Z1, K2
-	VMOVAPS.Z    Z0, K2, Z0
-	VMOVAPS      Z0, Z0
-
-zeros8:
-	VMOVUPS Z1, 20672(AX)(DX*4)
-	VMOVUPS all32_0<>+0(SB), Z1
-	VCMPPS  $0x04, Z1, Z0, K2
-	KANDW   K2, K1, K1
-	KMOVW   K1, 35904(AX)(DX*4)
-	MOVQ    y+72(FP), DI
-	LEAQ    (DI)(BX*2), DI
-	MOVQ    tangent+24(FP), SI
-
-channel6:
-	VMOVUPS      all32_0<>+0(SB), Z0
-	MOVQ         row+32(FP), BX
-	ADDQ         SI, BX
-	MOVL         40384(AX)(DX*4), R12
-	PREFETCHT0   (SI)(R12*2)
-	PREFETCHT0   (BX)(R12*2)
-	MOVL         40256(AX)(DX*4), R12
-	VMOVD        (SI)(R12*2), X1
-	VMOVD        (BX)(R12*2), X2
-	MOVL         40260(AX)(DX*4), R12
-	VPINSRD      $0x01, (SI)(R12*2), X1, X1
-	VPINSRD      $0x01, (BX)(R12*2), X2, X2
-	MOVL         40264(AX)(DX*4), R12
-	VPINSRD      $0x02, (SI)(R12*2), X1, X1
-	VPINSRD      $0x02, (BX)(R12*2), X2, X2
-	MOVL         40268(AX)(DX*4), R12
-	VPINSRD      $0x03, (SI)(R12*2), X1, X1
-	VPINSRD      $0x03, (BX)(R12*2), X2, X2
-	MOVL         40272(AX)(DX*4), R12
-	VMOVD        (SI)(R12*2), X3
-	VMOVD        (BX)(R12*2), X4
-	MOVL         40276(AX)(DX*4), R12
-	VPINSRD      $0x01, (SI)(R12*2), X3, X3
-	VPINSRD      $0x01, (BX)(R12*2), X4, X4
-	MOVL         40280(AX)(DX*4), R12
-	VPINSRD      $0x02, (SI)(R12*2), X3, X3
-	VPINSRD      $0x02, (BX)(R12*2), X4, X4
-	MOVL         40284(AX)(DX*4), R12
-	VPINSRD      $0x03, (SI)(R12*2), X3, X3
-	VPINSRD      $0x03, (BX)(R12*2), X4, X4
-	MOVL         40288(AX)(DX*4), R12
-	VMOVD        (SI)(R12*2), X5
-	VMOVD        (BX)(R12*2), X6
-	MOVL         40292(AX)(DX*4), R12
-	VPINSRD      $0x01, (SI)(R12*2), X5, X5
-	VPINSRD      $0x01, (BX)(R12*2), X6, X6
-	MOVL         40296(AX)(DX*4), R12
-	VPINSRD      $0x02, (SI)(R12*2), X5, X5
-	VPINSRD      $0x02, (BX)(R12*2), X6, X6
-	MOVL         40300(AX)(DX*4), R12
-	VPINSRD      $0x03, (SI)(R12*2), X5, X5
-	VPINSRD      $0x03, (BX)(R12*2), X6, X6
-	MOVL         40304(AX)(DX*4), R12
-	VMOVD        (SI)(R12*2), X7
-	VMOVD        (BX)(R12*2), X8
-	MOVL         40308(AX)(DX*4), R12
-	VPINSRD      $0x01, (SI)(R12*2), X7, X7
-	VPINSRD      $0x01, (BX)(R12*2), X8, X8
-	MOVL         40312(AX)(DX*4), R12
-	VPINSRD      $0x02, (SI)(R12*2), X7, X7
-	VPINSRD      $0x02, (BX)(R12*2), X8, X8
-	MOVL         40316(AX)(DX*4), R12
-	VPINSRD      $0x03, (SI)(R12*2), X7, X7
-	VPINSRD      $0x03, (BX)(R12*2), X8, X8
-	VINSERTF32X4 $0x01, X3, Y1, Y1
-	VINSERTF32X4 $0x01, X7, Y5, Y3
-	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPMOVDW      Z1, Y3
-	VCVTPH2PS    Y3, Z3
-	VPSRLD       $0x10, Z1, Z1
-	VPMOVDW      Z1, Y1
-	VCVTPH2PS    Y1, Z1
-	VINSERTF32X4 $0x01, X4, Y2, Y2
-	VINSERTF32X4 $0x01, X8, Y6, Y4
-	VINSERTF64X4 $0x01, Y4, Z2, Z2
-	VPMOVDW      Z2, Y4
-	VCVTPH2PS    Y4, Z4
-	VPSRLD       $0x10, Z2, Z2
-	VPMOVDW      Z2, Y2
-	VCVTPH2PS    Y2, Z2
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within9
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	VMOVAPS      Z2, K1, Z4
-	VMOVAPS      Z4, K2, Z2
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z4, K1, Z3
-	VMOVAPS      Z3, K2, Z4
-	VMOVAPS      Z2, K1, Z1
-	VMOVAPS      Z1, K2, Z2
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
-
-within9:
-	VMOVUPS      4352(AX)(DX*4), Z5
-	VMULPS       Z5, Z3, Z5
-	VADDPS       Z5, Z0, Z0
-	VMOVUPS      5440(AX)(DX*4), Z5
-	VMULPS       Z5, Z1, Z5
-	VADDPS       Z5, Z0, Z0
-	VMOVUPS      6528(AX)(DX*4), Z5
-	VMULPS       Z5, Z4, Z5
-	VADDPS       Z5, Z0, Z0
-	VMOVUPS      7616(AX)(DX*4), Z5
-	VMULPS       Z5, Z2, Z5
-	VADDPS       Z5, Z0, Z0
-	VCVTPH2PS    (R9), Z5
-	VSUBPS       Z3, Z1, Z6
-	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, (R11)
-	VCVTPH2PS    (R9), Z5
-	VSUBPS       Z4, Z2, Z6
-	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, 64(R11)
-	VCVTPH2PS    (R9), Z5
-	VSUBPS       Z3, Z4, Z3
-	VMULPS       Z3, Z5, Z3
-	VMOVUPS      Z3, 128(R11)
-	VCVTPH2PS    (R9), Z3
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z1, Z3, Z1
-	VMOVUPS      Z1, 192(R11)
-	MOVQ         row+32(FP), BX
-	ADDQ         R8, BX
-	MOVL         40384(AX)(DX*4), R12
-	PREFETCHT0   (R8)(R12*2)
-	PREFETCHT0   (BX)(R12*2)
-	MOVL         40256(AX)(DX*4), R12
-	VMOVD        (R8)(R12*2), X1
-	VMOVD        (BX)(R12*2), X2
-	MOVL         40260(AX)(DX*4), R12
-	VPINSRD      $0x01, (R8)(R12*2), X1, X1
-	VPINSRD      $0x01, (BX)(R12*2), X2, X2
-	MOVL         40264(AX)(DX*4), R12
-	VPINSRD      $0x02, (R8)(R12*2), X1, X1
-	VPINSRD      $0x02, (BX)(R12*2), X2, X2
-	MOVL         40268(AX)(DX*4), R12
-	VPINSRD      $0x03, (R8)(R12*2), X1, X1
-	VPINSRD      $0x03, (BX)(R12*2), X2, X2
-	MOVL         40272(AX)(DX*4), R12
-	VMOVD        (R8)(R12*2), X3
-	VMOVD        (BX)(R12*2), X4
-	MOVL         40276(AX)(DX*4), R12
-	VPINSRD      $0x01, (R8)(R12*2), X3, X3
-	VPINSRD      $0x01, (BX)(R12*2), X4, X4
-	MOVL         40280(AX)(DX*4), R12
-	VPINSRD      $0x02, (R8)(R12*2), X3, X3
-	VPINSRD      $0x02, (BX)(R12*2), X4, X4
-	MOVL         40284(AX)(DX*4), R12
-	VPINSRD      $0x03, (R8)(R12*2), X3, X3
-	VPINSRD      $0x03, (BX)(R12*2), X4, X4
-	MOVL         40288(AX)(DX*4), R12
-	VMOVD        (R8)(R12*2), X5
-	VMOVD        (BX)(R12*2), X6
-	MOVL         40292(AX)(DX*4), R12
-	VPINSRD      $0x01, (R8)(R12*2), X5, X5
-	VPINSRD      $0x01, (BX)(R12*2), X6, X6
-	MOVL         40296(AX)(DX*4), R12
-	VPINSRD      $0x02, (R8)(R12*2), X5, X5
-	VPINSRD      $0x02, (BX)(R12*2), X6, X6
-	MOVL         40300(AX)(DX*4), R12
-	VPINSRD      $0x03, (R8)(R12*2), X5, X5
-	VPINSRD      $0x03, (BX)(R12*2), X6, X6
-	MOVL         40304(AX)(DX*4), R12
-	VMOVD        (R8)(R12*2), X7
-	VMOVD        (BX)(R12*2), X8
-	MOVL         40308(AX)(DX*4), R12
-	VPINSRD      $0x01, (R8)(R12*2), X7, X7
-	VPINSRD      $0x01, (BX)(R12*2), X8, X8
-	MOVL         40312(AX)(DX*4), R12
-	VPINSRD      $0x02, (R8)(R12*2), X7, X7
-	VPINSRD      $0x02, (BX)(R12*2), X8, X8
-	MOVL         40316(AX)(DX*4), R12
-	VPINSRD      $0x03, (R8)(R12*2), X7, X7
-	VPINSRD      $0x03, (BX)(R12*2), X8, X8
-	VINSERTF32X4 $0x01, X3, Y1, Y1
-	VINSERTF32X4 $0x01, X7, Y5, Y3
-	VINSERTF64X4 $0x01, Y3, Z1, Z1
-	VPMOVDW      Z1, Y3
-	VCVTPH2PS    Y3, Z3
-	VPSRLD       $0x10, Z1, Z1
-	VPMOVDW      Z1, Y1
-	VCVTPH2PS    Y1, Z1
-	VINSERTF32X4 $0x01, X4, Y2, Y2
-	VINSERTF32X4 $0x01, X8, Y6, Y4
-	VINSERTF64X4 $0x01, Y4, Z2, Z2
-	VPMOVDW      Z2, Y4
-	VCVTPH2PS    Y4, Z4
-	VPSRLD       $0x10, Z2, Z2
-	VPMOVDW      Z2, Y2
-	VCVTPH2PS    Y2, Z2
-	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within10
-	KMOVW        45696(AX)(DX*4), K1
-	KMOVW        46784(AX)(DX*4), K2
-	VMOVAPS      Z1, K1, Z3
-	VMOVAPS      Z3, K2, Z1
-	VMOVAPS      Z2, K1, Z4
-	VMOVAPS      Z4, K2, Z2
-	KMOVW        47872(AX)(DX*4), K1
-	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS      Z4, K1, Z3
-	VMOVAPS      Z3, K2, Z4
-	VMOVAPS      Z2, K1, Z1
-	VMOVAPS      Z1, K2, Z2
-	KMOVW        41344(AX)(DX*4), K1
-	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        42432(AX)(DX*4), K1
-	VMOVAPS.Z    Z1, K1, Z1
-	KMOVW        43520(AX)(DX*4), K1
-	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        44608(AX)(DX*4), K1
-	VMOVAPS.Z    Z2, K1, Z2
-
-within10:
-	VSUBPS    Z3, Z1, Z5
-	VSUBPS    Z4, Z2, Z6
-	VSUBPS    Z3, Z4, Z3
-	VSUBPS    Z1, Z2, Z1
-	VCVTPH2PS (R9), Z2
-	VSUBPS    Z5, Z6, Z4
-	VMULPS    Z4, Z2, Z2
-	VMOVUPS   Z2, 256(R11)
-	VMOVUPS   14144(AX)(DX*4), Z2
-	VMULPS    Z2, Z5, Z2
-	VMOVUPS   17408(AX)(DX*4), Z4
-	VMULPS    Z4, Z6, Z4
-	VADDPS    Z4, Z2, Z2
-	KMOVW     34816(AX)(DX*4), K1
-	VMOVUPS   19584(AX)(DX*4), Z4
-	VMULPS    Z4, Z2, Z2
-	VMOVAPS.Z Z2, K1, Z2
-	VMOVUPS   1088(AX)(DX*4), Z4
-	VMULPS    Z4, Z2, Z2
-	VADDPS    Z2, Z0, Z0
-	VMOVUPS   13056(AX)(DX*4), Z2
-	VMULPS    Z2, Z3, Z2
-	VMOVUPS   16320(AX)(DX*4), Z3
-	VMULPS    Z3, Z1, Z1
-	VADDPS    Z1, Z2, Z1
-	KMOVW     35904(AX)(DX*4), K1
-	VMOVUPS   20672(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VMOVAPS.Z Z1, K1, Z1
-	VMOVUPS   2176(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU64 Y0, (DI)
-	ADDQ      tangentStride+48(FP), SI
-	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x00000140, R11
-	ADDQ      channelStride+40(FP), R8
-	ADDQ      dyStride+64(FP), R9
-	DECQ      R10
-	JNE       channel6
-	MOVQ      terms+96(FP), BX
-	LEAQ      23936(AX)(DX*4), SI
-	MOVQ      $0x00000005, DI
-	CMPQ      channels+88(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+88(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 640(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 320(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 960(BX), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS 2560(BX), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1280(BX), Z2
-	VMOVUPS 3840(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 640(BX), Z2
-	VMOVUPS 3200(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1920(BX), Z3
-	VMOVUPS 4480(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 320(BX), Z2
-	VMOVUPS 2880(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1600(BX), Z3
-	VMOVUPS 4160(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 960(BX), Z3
-	VMOVUPS 3520(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 2240(BX), Z4
-	VMOVUPS 4800(BX), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
+folded41:
 	ADDQ $0x00000010, DX
 	JMP  vector4
 
@@ -3317,16 +2477,23 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VBLENDMPS    Z2, Z1, K1, Z1
 	VMOVAPS      Z1, Z1
+	CMPL         456(AX), $0x00
+	JEQ          skip5
 	VMOVUPS      Z1, 19584(AX)(DX*4)
 
+skip5:
 padded3:
-	VRNDSCALEPS  $0x09, Z0, Z1
-	VMOVUPS      all32_3f800000<>+0(SB), Z2
-	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z3
-	VSUBPS       Z0, Z2, Z0
-	VMOVUPS      Z3, 16320(AX)(DX*4)
-	VMOVUPS      Z0, 13056(AX)(DX*4)
+	VRNDSCALEPS $0x09, Z0, Z1
+	VMOVUPS     all32_3f800000<>+0(SB), Z2
+	VADDPS      Z2, Z1, Z2
+	VSUBPS      Z1, Z0, Z3
+	VSUBPS      Z0, Z2, Z0
+	CMPL        456(AX), $0x00
+	JEQ         skip6
+	VMOVUPS     Z3, 16320(AX)(DX*4)
+	VMOVUPS     Z0, 13056(AX)(DX*4)
+
+skip6:
 	VBROADCASTSS 108(AX), Z4
 	VBROADCASTSS 120(AX), Z5
 	VCMPPS       $0x1d, Z4, Z1, K1
@@ -3343,11 +2510,11 @@ padded3:
 	VMULPS       Z4, Z2, Z2
 	VMOVAPS      Z2, Z2
 	CMPL         392(AX), $0x00000000
-	JEQ          padded5
+	JEQ          padded7
 	VBROADCASTSS 40(AX), Z4
 	VMOVAPS      Z4, Z4
 	CMPL         392(AX), $0x00000001
-	JEQ          border6
+	JEQ          border8
 	VBROADCASTSS 88(AX), Z5
 	VBROADCASTSS 100(AX), Z6
 	VMOVUPS      all32_80000000<>+0(SB), Z7
@@ -3384,7 +2551,7 @@ padded3:
 	VBLENDMPS    Z2, Z5, K2, Z2
 	VMOVAPS      Z2, Z2
 
-border6:
+border8:
 	VMOVUPS      all32_0<>+0(SB), Z5
 	VCMPPS       $0x1e, Z5, Z2, K2
 	VMOVAPS.Z    Z2, K2, Z2
@@ -3398,16 +2565,23 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Z5
 	VBLENDMPS    Z5, Z4, K2, Z4
 	VMOVAPS      Z4, Z4
+	CMPL         456(AX), $0x00
+	JEQ          skip9
 	VMOVUPS      Z4, 20672(AX)(DX*4)
 
-padded5:
-	VRNDSCALEPS  $0x09, Z2, Z4
-	VMOVUPS      all32_3f800000<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z5
-	VSUBPS       Z4, Z2, Z6
-	VSUBPS       Z2, Z5, Z2
-	VMOVUPS      Z6, 17408(AX)(DX*4)
-	VMOVUPS      Z2, 14144(AX)(DX*4)
+skip9:
+padded7:
+	VRNDSCALEPS $0x09, Z2, Z4
+	VMOVUPS     all32_3f800000<>+0(SB), Z5
+	VADDPS      Z5, Z4, Z5
+	VSUBPS      Z4, Z2, Z6
+	VSUBPS      Z2, Z5, Z2
+	CMPL        456(AX), $0x00
+	JEQ         skip10
+	VMOVUPS     Z6, 17408(AX)(DX*4)
+	VMOVUPS     Z2, 14144(AX)(DX*4)
+
+skip10:
 	VBROADCASTSS 112(AX), Z7
 	VBROADCASTSS 124(AX), Z8
 	VCMPPS       $0x1d, Z7, Z4, K2
@@ -3433,202 +2607,13 @@ padded5:
 	VMULPS       Z6, Z3, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
+	CMPL         456(AX), $0x00
+	JEQ          skip11
 	KMOVW        K1, 41344(AX)(DX*4)
-	ADDQ         $0x00000010, DX
-	JMP          vector1
 
-done2:
-	VZEROUPPER
-	RET
-
-// func gridFramedPlaceAVX512(cells *byte, n int)
-// Requires: AVX, AVX512F
-TEXT ·gridFramedPlaceAVX512(SB), NOSPLIT, $0-16
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	XORQ DX, DX
-
-vector1:
-	CMPQ         DX, CX
-	JGE          done2
-	VMOVUPS      1088(AX)(DX*4), Z0
-	VMOVUPS      all32_3f800000<>+0(SB), Z1
-	VADDPS       Z1, Z0, Z0
-	VBROADCASTSS (AX), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 12(AX), Z1
-	VSUBPS       Z1, Z0, Z0
-	VBROADCASTSS 24(AX), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVAPS      Z0, Z0
-	CMPL         392(AX), $0x00000000
-	JEQ          padded3
-	VBROADCASTSS 36(AX), Z1
-	VMOVAPS      Z1, Z1
-	CMPL         392(AX), $0x00000001
-	JEQ          border4
-	VBROADCASTSS 84(AX), Z2
-	VBROADCASTSS 96(AX), Z3
-	VMOVUPS      all32_80000000<>+0(SB), Z4
-	VSUBPS       Z2, Z0, Z5
-	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z6
-	VRNDSCALEPS  $0x0b, Z6, Z6
-	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z6, Z5
-	VMOVUPS      all32_0<>+0(SB), Z7
-	VCMPPS       $0x11, Z7, Z5, K1
-	VADDPS       Z3, Z5, Z7
-	VBLENDMPS    Z7, Z5, K1, Z5
-	VMOVAPS      Z5, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z7
-	VSUBPS       Z7, Z6, Z7
-	VBLENDMPS    Z7, Z6, K1, Z6
-	VMOVAPS      Z6, Z6
-	VMOVUPS      all32_3f000000<>+0(SB), Z7
-	VMULPS       Z7, Z6, Z7
-	VRNDSCALEPS  $0x09, Z7, Z8
-	VCMPPS       $0x0c, Z7, Z8, K1
-	VCMPPS       $0x11, Z2, Z0, K2
-	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z1
-	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z1
-	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z0
-	VADDPS       Z2, Z0, Z0
-	VMOVUPS      all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z6, K1
-	VMOVUPS      all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z0
-	VMOVAPS      Z0, Z0
-
-border4:
-	VMOVUPS      all32_0<>+0(SB), Z2
-	VCMPPS       $0x1e, Z2, Z0, K1
-	VMOVAPS.Z    Z0, K1, Z0
-	VMOVAPS      Z0, Z0
-	VMOVAPS.Z    Z1, K1, Z1
-	VMOVAPS      Z1, Z1
-	VBROADCASTSS 60(AX), Z2
-	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z0
-	VMOVAPS      Z0, Z0
-	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z1
-	VMOVAPS      Z1, Z1
-
-padded3:
-	VRNDSCALEPS  $0x09, Z0, Z1
-	VMOVUPS      all32_3f800000<>+0(SB), Z2
-	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z3
-	VSUBPS       Z0, Z2, Z0
-	VBROADCASTSS 108(AX), Z4
-	VBROADCASTSS 120(AX), Z5
-	VCMPPS       $0x1d, Z4, Z1, K1
-	VCMPPS       $0x12, Z5, Z1, K1, K1
-	VCVTTPS2DQ   Z2, Z1
-	VMOVUPS      2176(AX)(DX*4), Z2
-	VMOVUPS      all32_3f800000<>+0(SB), Z4
-	VADDPS       Z4, Z2, Z2
-	VBROADCASTSS 4(AX), Z4
-	VMULPS       Z4, Z2, Z2
-	VBROADCASTSS 16(AX), Z4
-	VSUBPS       Z4, Z2, Z2
-	VBROADCASTSS 28(AX), Z4
-	VMULPS       Z4, Z2, Z2
-	VMOVAPS      Z2, Z2
-	CMPL         392(AX), $0x00000000
-	JEQ          padded5
-	VBROADCASTSS 40(AX), Z4
-	VMOVAPS      Z4, Z4
-	CMPL         392(AX), $0x00000001
-	JEQ          border6
-	VBROADCASTSS 88(AX), Z5
-	VBROADCASTSS 100(AX), Z6
-	VMOVUPS      all32_80000000<>+0(SB), Z7
-	VSUBPS       Z5, Z2, Z8
-	VPANDND      Z8, Z7, Z8
-	VDIVPS       Z6, Z8, Z9
-	VRNDSCALEPS  $0x0b, Z9, Z9
-	VMOVAPS      Z8, Z8
-	VFNMADD231PS Z6, Z9, Z8
-	VMOVUPS      all32_0<>+0(SB), Z10
-	VCMPPS       $0x11, Z10, Z8, K2
-	VADDPS       Z6, Z8, Z10
-	VBLENDMPS    Z10, Z8, K2, Z8
-	VMOVAPS      Z8, Z8
-	VMOVUPS      all32_3f800000<>+0(SB), Z10
-	VSUBPS       Z10, Z9, Z10
-	VBLENDMPS    Z10, Z9, K2, Z9
-	VMOVAPS      Z9, Z9
-	VMOVUPS      all32_3f000000<>+0(SB), Z10
-	VMULPS       Z10, Z9, Z10
-	VRNDSCALEPS  $0x09, Z10, Z11
-	VCMPPS       $0x0c, Z10, Z11, K2
-	VCMPPS       $0x11, Z5, Z2, K3
-	VMOVAPS.Z    Z7, K3, Z2
-	VPXORD       Z2, Z4, Z4
-	VMOVAPS.Z    Z7, K2, Z2
-	VPXORD       Z2, Z4, Z4
-	VSUBPS       Z8, Z6, Z2
-	VBLENDMPS    Z2, Z8, K2, Z2
-	VADDPS       Z5, Z2, Z2
-	VMOVUPS      all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z9, K2
-	VMOVUPS      all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z2, Z5, K2, Z2
-	VMOVAPS      Z2, Z2
-
-border6:
-	VMOVUPS      all32_0<>+0(SB), Z5
-	VCMPPS       $0x1e, Z5, Z2, K2
-	VMOVAPS.Z    Z2, K2, Z2
-	VMOVAPS      Z2, Z2
-	VMOVAPS.Z    Z4, K2, Z4
-	VMOVAPS      Z4, Z4
-	VBROADCASTSS 64(AX), Z5
-	VCMPPS       $0x1d, Z5, Z2, K2
-	VBLENDMPS    Z5, Z2, K2, Z2
-	VMOVAPS      Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z5
-	VBLENDMPS    Z5, Z4, K2, Z4
-	VMOVAPS      Z4, Z4
-
-padded5:
-	VRNDSCALEPS  $0x09, Z2, Z4
-	VMOVUPS      all32_3f800000<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z5
-	VSUBPS       Z4, Z2, Z6
-	VSUBPS       Z2, Z5, Z2
-	VBROADCASTSS 112(AX), Z7
-	VBROADCASTSS 124(AX), Z8
-	VCMPPS       $0x1d, Z7, Z4, K2
-	VCMPPS       $0x12, Z8, Z4, K2, K2
-	KANDW        K2, K1, K1
-	VCVTTPS2DQ   Z5, Z4
-	VPBROADCASTD 384(AX), Z5
-	VPMULLD      Z5, Z4, Z4
-	VPBROADCASTD 404(AX), Z5
-	VPADDD       Z5, Z1, Z1
-	VPADDD       Z4, Z1, Z1
-	VMOVAPS.Z    Z1, K1, Z1
-	VMOVUPS      Z1, 40256(AX)(DX*4)
-	VMULPS       Z2, Z0, Z1
-	VMOVAPS.Z    Z1, K1, Z1
-	VMOVUPS      Z1, 4352(AX)(DX*4)
-	VMULPS       Z2, Z3, Z1
-	VMOVAPS.Z    Z1, K1, Z1
-	VMOVUPS      Z1, 5440(AX)(DX*4)
-	VMULPS       Z6, Z0, Z0
-	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      Z0, 6528(AX)(DX*4)
-	VMULPS       Z6, Z3, Z0
-	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      Z0, 7616(AX)(DX*4)
-	ADDQ         $0x00000010, DX
-	JMP          vector1
+skip11:
+	ADDQ $0x00000010, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -4749,16 +3734,23 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
+	CMPL         456(AX), $0x00
+	JEQ          skip5
 	VMOVUPS      Y1, 19584(AX)(DX*4)
 
+skip5:
 padded3:
-	VROUNDPS     $0x09, Y0, Y1
-	VMOVUPS      all32_3f800000<>+0(SB), Y2
-	VADDPS       Y2, Y1, Y2
-	VSUBPS       Y1, Y0, Y3
-	VSUBPS       Y0, Y2, Y0
-	VMOVUPS      Y3, 16320(AX)(DX*4)
-	VMOVUPS      Y0, 13056(AX)(DX*4)
+	VROUNDPS $0x09, Y0, Y1
+	VMOVUPS  all32_3f800000<>+0(SB), Y2
+	VADDPS   Y2, Y1, Y2
+	VSUBPS   Y1, Y0, Y3
+	VSUBPS   Y0, Y2, Y0
+	CMPL     456(AX), $0x00
+	JEQ      skip6
+	VMOVUPS  Y3, 16320(AX)(DX*4)
+	VMOVUPS  Y0, 13056(AX)(DX*4)
+
+skip6:
 	VBROADCASTSS 72(AX), Y4
 	VMINPS       Y4, Y1, Y4
 	VMOVUPS      all32_0<>+0(SB), Y5
@@ -4790,11 +3782,11 @@ padded3:
 	VMULPS       Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
 	CMPL         392(AX), $0x00000000
-	JEQ          padded5
+	JEQ          padded7
 	VBROADCASTSS 40(AX), Y6
 	VMOVAPS      Y6, Y6
 	CMPL         392(AX), $0x00000001
-	JEQ          border6
+	JEQ          border8
 	VBROADCASTSS 88(AX), Y7
 	VBROADCASTSS 100(AX), Y8
 	VMOVUPS      all32_80000000<>+0(SB), Y9
@@ -4831,7 +3823,7 @@ padded3:
 	VBLENDVPS    Y7, Y5, Y8, Y5
 	VMOVAPS      Y5, Y5
 
-border6:
+border8:
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x1e, Y7, Y5, Y7
 	VANDPS       Y5, Y7, Y5
@@ -4845,251 +3837,23 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMOVAPS      Y6, Y6
+	CMPL         456(AX), $0x00
+	JEQ          skip9
 	VMOVUPS      Y6, 20672(AX)(DX*4)
 
-padded5:
-	VROUNDPS     $0x09, Y5, Y6
-	VMOVUPS      all32_3f800000<>+0(SB), Y7
-	VADDPS       Y7, Y6, Y7
-	VSUBPS       Y6, Y5, Y8
-	VSUBPS       Y5, Y7, Y5
-	VMOVUPS      Y8, 17408(AX)(DX*4)
-	VMOVUPS      Y5, 14144(AX)(DX*4)
-	VBROADCASTSS 76(AX), Y9
-	VMINPS       Y9, Y6, Y9
-	VMOVUPS      all32_0<>+0(SB), Y10
-	VMAXPS       Y10, Y9, Y9
-	VBROADCASTSS 64(AX), Y10
-	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 47872(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Y10
-	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 48960(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Y10
-	VCMPPS       $0x1d, Y10, Y6, Y10
-	VBROADCASTSS 52(AX), Y11
-	VCMPPS       $0x11, Y11, Y6, Y6
-	VANDPS       Y6, Y10, Y6
-	VMOVUPS      all32_0<>+0(SB), Y10
-	VCMPPS       $0x1d, Y10, Y7, Y10
-	VBROADCASTSS 52(AX), Y11
-	VCMPPS       $0x11, Y11, Y7, Y7
-	VANDPS       Y7, Y10, Y7
-	VCVTTPS2DQ   Y4, Y4
-	VCVTTPS2DQ   Y9, Y9
-	VPBROADCASTD 384(AX), Y10
-	VPMULLD      Y10, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVUPS      Y4, 40256(AX)(DX*4)
-	VANDPS       Y6, Y1, Y4
-	VMOVUPS      Y4, 41344(AX)(DX*4)
-	VMULPS       Y5, Y0, Y9
-	VANDPS       Y9, Y4, Y4
-	VMOVUPS      Y4, 4352(AX)(DX*4)
-	VANDPS       Y6, Y2, Y4
-	VMOVUPS      Y4, 42432(AX)(DX*4)
-	VMULPS       Y5, Y3, Y5
-	VANDPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 5440(AX)(DX*4)
-	VANDPS       Y7, Y1, Y4
-	VMOVUPS      Y4, 43520(AX)(DX*4)
-	VMULPS       Y8, Y0, Y0
-	VANDPS       Y0, Y4, Y0
-	VMOVUPS      Y0, 6528(AX)(DX*4)
-	VANDPS       Y7, Y2, Y0
-	VMOVUPS      Y0, 44608(AX)(DX*4)
-	VMULPS       Y8, Y3, Y3
-	VANDPS       Y3, Y0, Y0
-	VMOVUPS      Y0, 7616(AX)(DX*4)
-	VANDPS       Y2, Y1, Y0
-	VANDPS       Y7, Y6, Y1
-	VANDPS       Y1, Y0, Y0
-	VMOVMSKPS    Y0, BX
-	XORL         $0x000000ff, BX
-	MOVL         BX, 50048(AX)(DX*4)
-	ADDQ         $0x00000008, DX
-	JMP          vector1
+skip9:
+padded7:
+	VROUNDPS $0x09, Y5, Y6
+	VMOVUPS  all32_3f800000<>+0(SB), Y7
+	VADDPS   Y7, Y6, Y7
+	VSUBPS   Y6, Y5, Y8
+	VSUBPS   Y5, Y7, Y5
+	CMPL     456(AX), $0x00
+	JEQ      skip10
+	VMOVUPS  Y8, 17408(AX)(DX*4)
+	VMOVUPS  Y5, 14144(AX)(DX*4)
 
-done2:
-	VZEROUPPER
-	RET
-
-// func gridPlaceAVX2(cells *byte, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·gridPlaceAVX2(SB), NOSPLIT, $0-16
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	XORQ DX, DX
-
-vector1:
-	CMPQ         DX, CX
-	JGE          done2
-	VMOVUPS      1088(AX)(DX*4), Y0
-	VMOVUPS      all32_3f800000<>+0(SB), Y1
-	VADDPS       Y1, Y0, Y0
-	VBROADCASTSS (AX), Y1
-	VMULPS       Y1, Y0, Y0
-	VBROADCASTSS 12(AX), Y1
-	VSUBPS       Y1, Y0, Y0
-	VBROADCASTSS 24(AX), Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVAPS      Y0, Y0
-	CMPL         392(AX), $0x00000000
-	JEQ          padded3
-	VBROADCASTSS 36(AX), Y1
-	VMOVAPS      Y1, Y1
-	CMPL         392(AX), $0x00000001
-	JEQ          border4
-	VBROADCASTSS 84(AX), Y2
-	VBROADCASTSS 96(AX), Y3
-	VMOVUPS      all32_80000000<>+0(SB), Y4
-	VSUBPS       Y2, Y0, Y5
-	VPANDN       Y5, Y4, Y5
-	VDIVPS       Y3, Y5, Y6
-	VROUNDPS     $0x0b, Y6, Y6
-	VMOVAPS      Y5, Y5
-	VFNMADD231PS Y3, Y6, Y5
-	VMOVUPS      all32_0<>+0(SB), Y7
-	VCMPPS       $0x11, Y7, Y5, Y7
-	VADDPS       Y3, Y5, Y8
-	VBLENDVPS    Y7, Y8, Y5, Y5
-	VMOVAPS      Y5, Y5
-	VMOVUPS      all32_3f800000<>+0(SB), Y8
-	VSUBPS       Y8, Y6, Y8
-	VBLENDVPS    Y7, Y8, Y6, Y6
-	VMOVAPS      Y6, Y6
-	VMOVUPS      all32_3f000000<>+0(SB), Y7
-	VMULPS       Y7, Y6, Y7
-	VROUNDPS     $0x09, Y7, Y8
-	VCMPPS       $0x0c, Y7, Y8, Y7
-	VCMPPS       $0x11, Y2, Y0, Y0
-	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y1
-	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y1
-	VSUBPS       Y5, Y3, Y0
-	VBLENDVPS    Y7, Y0, Y5, Y0
-	VADDPS       Y2, Y0, Y0
-	VMOVUPS      all32_4b000000<>+0(SB), Y2
-	VCMPPS       $0x11, Y2, Y6, Y2
-	VMOVUPS      all32_7fc00000<>+0(SB), Y3
-	VBLENDVPS    Y2, Y0, Y3, Y0
-	VMOVAPS      Y0, Y0
-
-border4:
-	VMOVUPS      all32_0<>+0(SB), Y2
-	VCMPPS       $0x1e, Y2, Y0, Y2
-	VANDPS       Y0, Y2, Y0
-	VMOVAPS      Y0, Y0
-	VANDPS       Y1, Y2, Y1
-	VMOVAPS      Y1, Y1
-	VBROADCASTSS 60(AX), Y2
-	VCMPPS       $0x1d, Y2, Y0, Y3
-	VBLENDVPS    Y3, Y2, Y0, Y0
-	VMOVAPS      Y0, Y0
-	VMOVUPS      all32_0<>+0(SB), Y2
-	VBLENDVPS    Y3, Y2, Y1, Y1
-	VMOVAPS      Y1, Y1
-
-padded3:
-	VROUNDPS     $0x09, Y0, Y1
-	VMOVUPS      all32_3f800000<>+0(SB), Y2
-	VADDPS       Y2, Y1, Y2
-	VSUBPS       Y1, Y0, Y3
-	VSUBPS       Y0, Y2, Y0
-	VBROADCASTSS 72(AX), Y4
-	VMINPS       Y4, Y1, Y4
-	VMOVUPS      all32_0<>+0(SB), Y5
-	VMAXPS       Y5, Y4, Y4
-	VBROADCASTSS 60(AX), Y5
-	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 45696(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Y5
-	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 46784(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Y5
-	VCMPPS       $0x1d, Y5, Y1, Y5
-	VBROADCASTSS 48(AX), Y6
-	VCMPPS       $0x11, Y6, Y1, Y1
-	VANDPS       Y1, Y5, Y1
-	VMOVUPS      all32_0<>+0(SB), Y5
-	VCMPPS       $0x1d, Y5, Y2, Y5
-	VBROADCASTSS 48(AX), Y6
-	VCMPPS       $0x11, Y6, Y2, Y2
-	VANDPS       Y2, Y5, Y2
-	VMOVUPS      2176(AX)(DX*4), Y5
-	VMOVUPS      all32_3f800000<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VBROADCASTSS 4(AX), Y6
-	VMULPS       Y6, Y5, Y5
-	VBROADCASTSS 16(AX), Y6
-	VSUBPS       Y6, Y5, Y5
-	VBROADCASTSS 28(AX), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVAPS      Y5, Y5
-	CMPL         392(AX), $0x00000000
-	JEQ          padded5
-	VBROADCASTSS 40(AX), Y6
-	VMOVAPS      Y6, Y6
-	CMPL         392(AX), $0x00000001
-	JEQ          border6
-	VBROADCASTSS 88(AX), Y7
-	VBROADCASTSS 100(AX), Y8
-	VMOVUPS      all32_80000000<>+0(SB), Y9
-	VSUBPS       Y7, Y5, Y10
-	VPANDN       Y10, Y9, Y10
-	VDIVPS       Y8, Y10, Y11
-	VROUNDPS     $0x0b, Y11, Y11
-	VMOVAPS      Y10, Y10
-	VFNMADD231PS Y8, Y11, Y10
-	VMOVUPS      all32_0<>+0(SB), Y12
-	VCMPPS       $0x11, Y12, Y10, Y12
-	VADDPS       Y8, Y10, Y13
-	VBLENDVPS    Y12, Y13, Y10, Y10
-	VMOVAPS      Y10, Y10
-	VMOVUPS      all32_3f800000<>+0(SB), Y13
-	VSUBPS       Y13, Y11, Y13
-	VBLENDVPS    Y12, Y13, Y11, Y11
-	VMOVAPS      Y11, Y11
-	VMOVUPS      all32_3f000000<>+0(SB), Y12
-	VMULPS       Y12, Y11, Y12
-	VROUNDPS     $0x09, Y12, Y13
-	VCMPPS       $0x0c, Y12, Y13, Y12
-	VCMPPS       $0x11, Y7, Y5, Y5
-	VANDPS       Y9, Y5, Y5
-	VPXOR        Y5, Y6, Y6
-	VANDPS       Y9, Y12, Y5
-	VPXOR        Y5, Y6, Y6
-	VSUBPS       Y10, Y8, Y5
-	VBLENDVPS    Y12, Y5, Y10, Y5
-	VADDPS       Y7, Y5, Y5
-	VMOVUPS      all32_4b000000<>+0(SB), Y7
-	VCMPPS       $0x11, Y7, Y11, Y7
-	VMOVUPS      all32_7fc00000<>+0(SB), Y8
-	VBLENDVPS    Y7, Y5, Y8, Y5
-	VMOVAPS      Y5, Y5
-
-border6:
-	VMOVUPS      all32_0<>+0(SB), Y7
-	VCMPPS       $0x1e, Y7, Y5, Y7
-	VANDPS       Y5, Y7, Y5
-	VMOVAPS      Y5, Y5
-	VANDPS       Y6, Y7, Y6
-	VMOVAPS      Y6, Y6
-	VBROADCASTSS 64(AX), Y7
-	VCMPPS       $0x1d, Y7, Y5, Y8
-	VBLENDVPS    Y8, Y7, Y5, Y5
-	VMOVAPS      Y5, Y5
-	VMOVUPS      all32_0<>+0(SB), Y7
-	VBLENDVPS    Y8, Y7, Y6, Y6
-	VMOVAPS      Y6, Y6
-
-padded5:
-	VROUNDPS     $0x09, Y5, Y6
-	VMOVUPS      all32_3f800000<>+0(SB), Y7
-	VADDPS       Y7, Y6, Y7
-	VSUBPS       Y6, Y5, Y8
-	VSUBPS       Y5, Y7, Y5
+skip10:
 	VBROADCASTSS 76(AX), Y9
 	VMINPS       Y9, Y6, Y9
 	VMOVUPS      all32_0<>+0(SB), Y10
@@ -5838,746 +4602,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gridSampleAVX2BF16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·gridSampleAVX2BF16(SB), NOSPLIT, $0-40
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ input+16(FP), BX
-	MOVQ row+24(FP), SI
-	ADDQ BX, SI
-	MOVQ y+32(FP), DI
-	XORQ DX, DX
-
-vector1:
-	CMPQ        DX, CX
-	JGE         done2
-	MOVL        40512(AX)(DX*4), R8
-	PREFETCHT0  (BX)(R8*2)
-	PREFETCHT0  (SI)(R8*2)
-	MOVL        40528(AX)(DX*4), R8
-	PREFETCHT0  (BX)(R8*2)
-	PREFETCHT0  (SI)(R8*2)
-	MOVL        40256(AX)(DX*4), R8
-	VMOVD       (BX)(R8*2), X0
-	VMOVD       (SI)(R8*2), X1
-	MOVL        40260(AX)(DX*4), R8
-	VPINSRD     $0x01, (BX)(R8*2), X0, X0
-	VPINSRD     $0x01, (SI)(R8*2), X1, X1
-	MOVL        40264(AX)(DX*4), R8
-	VPINSRD     $0x02, (BX)(R8*2), X0, X0
-	VPINSRD     $0x02, (SI)(R8*2), X1, X1
-	MOVL        40268(AX)(DX*4), R8
-	VPINSRD     $0x03, (BX)(R8*2), X0, X0
-	VPINSRD     $0x03, (SI)(R8*2), X1, X1
-	MOVL        40272(AX)(DX*4), R8
-	VMOVD       (BX)(R8*2), X2
-	VMOVD       (SI)(R8*2), X3
-	MOVL        40276(AX)(DX*4), R8
-	VPINSRD     $0x01, (BX)(R8*2), X2, X2
-	VPINSRD     $0x01, (SI)(R8*2), X3, X3
-	MOVL        40280(AX)(DX*4), R8
-	VPINSRD     $0x02, (BX)(R8*2), X2, X2
-	VPINSRD     $0x02, (SI)(R8*2), X3, X3
-	MOVL        40284(AX)(DX*4), R8
-	VPINSRD     $0x03, (BX)(R8*2), X2, X2
-	VPINSRD     $0x03, (SI)(R8*2), X3, X3
-	VINSERTF128 $0x01, X2, Y0, Y0
-	VPSLLD      $0x10, Y0, Y2
-	VPAND       all32_ffff0000<>+0(SB), Y0, Y0
-	VINSERTF128 $0x01, X3, Y1, Y1
-	VPSLLD      $0x10, Y1, Y3
-	VPAND       all32_ffff0000<>+0(SB), Y1, Y1
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within3
-	VMOVUPS     45696(AX)(DX*4), Y4
-	VMOVUPS     46784(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y0, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y0, Y0
-	VBLENDVPS   Y4, Y1, Y3, Y3
-	VBLENDVPS   Y5, Y3, Y1, Y1
-	VMOVUPS     47872(AX)(DX*4), Y4
-	VMOVUPS     48960(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y3, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y3, Y3
-	VBLENDVPS   Y4, Y1, Y0, Y0
-	VBLENDVPS   Y5, Y0, Y1, Y1
-	VMOVUPS     41344(AX)(DX*4), Y4
-	VANDPS      Y4, Y2, Y2
-	VMOVUPS     42432(AX)(DX*4), Y4
-	VANDPS      Y4, Y0, Y0
-	VMOVUPS     43520(AX)(DX*4), Y4
-	VANDPS      Y4, Y3, Y3
-	VMOVUPS     44608(AX)(DX*4), Y4
-	VANDPS      Y4, Y1, Y1
-
-within3:
-	VMOVUPS   all32_0<>+0(SB), Y4
-	VMOVUPS   4352(AX)(DX*4), Y5
-	VMULPS    Y5, Y2, Y2
-	VADDPS    Y2, Y4, Y2
-	VMOVUPS   5440(AX)(DX*4), Y4
-	VMULPS    Y4, Y0, Y0
-	VADDPS    Y0, Y2, Y0
-	VMOVUPS   6528(AX)(DX*4), Y2
-	VMULPS    Y2, Y3, Y2
-	VADDPS    Y2, Y0, Y0
-	VMOVUPS   7616(AX)(DX*4), Y2
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	MOVQ      DX, R8
-	LEAQ      -8(CX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VPSRLD    $0x10, Y0, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y0, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VCMPPS    $0x03, Y0, Y0, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y0
-	VPSRLD    $0x10, Y2, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, DX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-DATA all32_1<>+0(SB)/4, $0x00000001
-DATA all32_1<>+4(SB)/4, $0x00000001
-DATA all32_1<>+8(SB)/4, $0x00000001
-DATA all32_1<>+12(SB)/4, $0x00000001
-DATA all32_1<>+16(SB)/4, $0x00000001
-DATA all32_1<>+20(SB)/4, $0x00000001
-DATA all32_1<>+24(SB)/4, $0x00000001
-DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
-
-// func gridTermsAVX2BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·gridTermsAVX2BF16(SB), NOSPLIT, $0-72
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    row+24(FP), BX
-	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), DI
-	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    DI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000010, SI
-	CMPQ    DI, $0x04
-	JLE     few1
-	MOVQ    $0x00000040, SI
-
-few1:
-clear2:
-	VMOVUPS Y0, (DX)
-	ADDQ    $0x20, DX
-	DECQ    SI
-	JNE     clear2
-
-cleared3:
-	XORQ DX, DX
-
-vector4:
-	CMPQ    DX, CX
-	JGE     done5
-	MOVQ    dy+40(FP), R8
-	MOVQ    channels+56(FP), R9
-	MOVQ    terms+64(FP), R10
-	MOVQ    DX, SI
-	LEAQ    -8(CX), DI
-	CMPQ    SI, DI
-	CMOVQGT DI, SI
-	LEAQ    (R8)(SI*2), R8
-	MOVQ    input+16(FP), DI
-
-channel6:
-	LEAQ        (DI)(BX*1), SI
-	MOVL        40384(AX)(DX*4), R11
-	PREFETCHT0  (DI)(R11*2)
-	PREFETCHT0  (SI)(R11*2)
-	MOVL        40256(AX)(DX*4), R11
-	VMOVD       (DI)(R11*2), X0
-	VMOVD       (SI)(R11*2), X1
-	MOVL        40260(AX)(DX*4), R11
-	VPINSRD     $0x01, (DI)(R11*2), X0, X0
-	VPINSRD     $0x01, (SI)(R11*2), X1, X1
-	MOVL        40264(AX)(DX*4), R11
-	VPINSRD     $0x02, (DI)(R11*2), X0, X0
-	VPINSRD     $0x02, (SI)(R11*2), X1, X1
-	MOVL        40268(AX)(DX*4), R11
-	VPINSRD     $0x03, (DI)(R11*2), X0, X0
-	VPINSRD     $0x03, (SI)(R11*2), X1, X1
-	MOVL        40272(AX)(DX*4), R11
-	VMOVD       (DI)(R11*2), X2
-	VMOVD       (SI)(R11*2), X3
-	MOVL        40276(AX)(DX*4), R11
-	VPINSRD     $0x01, (DI)(R11*2), X2, X2
-	VPINSRD     $0x01, (SI)(R11*2), X3, X3
-	MOVL        40280(AX)(DX*4), R11
-	VPINSRD     $0x02, (DI)(R11*2), X2, X2
-	VPINSRD     $0x02, (SI)(R11*2), X3, X3
-	MOVL        40284(AX)(DX*4), R11
-	VPINSRD     $0x03, (DI)(R11*2), X2, X2
-	VPINSRD     $0x03, (SI)(R11*2), X3, X3
-	VINSERTF128 $0x01, X2, Y0, Y0
-	VPSLLD      $0x10, Y0, Y2
-	VPAND       all32_ffff0000<>+0(SB), Y0, Y0
-	VINSERTF128 $0x01, X3, Y1, Y1
-	VPSLLD      $0x10, Y1, Y3
-	VPAND       all32_ffff0000<>+0(SB), Y1, Y1
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within7
-	VMOVUPS     45696(AX)(DX*4), Y4
-	VMOVUPS     46784(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y0, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y0, Y0
-	VBLENDVPS   Y4, Y1, Y3, Y3
-	VBLENDVPS   Y5, Y3, Y1, Y1
-	VMOVUPS     47872(AX)(DX*4), Y4
-	VMOVUPS     48960(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y3, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y3, Y3
-	VBLENDVPS   Y4, Y1, Y0, Y0
-	VBLENDVPS   Y5, Y0, Y1, Y1
-	VMOVUPS     41344(AX)(DX*4), Y4
-	VANDPS      Y4, Y2, Y2
-	VMOVUPS     42432(AX)(DX*4), Y4
-	VANDPS      Y4, Y0, Y0
-	VMOVUPS     43520(AX)(DX*4), Y4
-	VANDPS      Y4, Y3, Y3
-	VMOVUPS     44608(AX)(DX*4), Y4
-	VANDPS      Y4, Y1, Y1
-
-within7:
-	VPMOVZXWD (R8), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VSUBPS    Y2, Y0, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R10)
-	VSUBPS    Y3, Y1, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R10)
-	VSUBPS    Y2, Y3, Y2
-	VMULPS    Y2, Y4, Y2
-	VMOVUPS   Y2, 64(R10)
-	VSUBPS    Y0, Y1, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R10)
-	ADDQ      $0x00000080, R10
-	ADDQ      channelStride+32(FP), DI
-	ADDQ      dyStride+48(FP), R8
-	DECQ      R9
-	JNE       channel6
-	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), DI
-	MOVQ      $0x00000004, R8
-	CMPQ      channels+56(FP), $0x01
-	JG        more10
-
-fold9:
-	VMOVUPS (DI), Y0
-	VMOVUPS (SI), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold9
-	JMP     folded8
-
-more10:
-	CMPQ channels+56(FP), $0x04
-	JG   more12
-
-fold11:
-	VMOVUPS (DI), Y0
-	VMOVUPS (SI), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(SI), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(SI), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(SI), Y3
-	VMOVUPS all32_0<>+0(SB), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold11
-	JMP     folded8
-
-more12:
-fold13:
-	VMOVUPS (DI), Y0
-	VMOVUPS (SI), Y1
-	VMOVUPS 1024(SI), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 512(SI), Y2
-	VMOVUPS 1536(SI), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(SI), Y2
-	VMOVUPS 1280(SI), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 768(SI), Y3
-	VMOVUPS 1792(SI), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(SI), Y2
-	VMOVUPS 1152(SI), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 640(SI), Y3
-	VMOVUPS 1664(SI), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(SI), Y3
-	VMOVUPS 1408(SI), Y4
-	VADDPS  Y4, Y3, Y3
-	VMOVUPS 896(SI), Y4
-	VMOVUPS 1920(SI), Y5
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x20, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold13
-	JMP     folded8
-
-folded8:
-	ADDQ $0x00000008, DX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gridDoubleAVX2BF16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·gridDoubleAVX2BF16(SB), NOSPLIT, $0-104
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    terms+96(FP), DX
-	MOVQ    channels+88(FP), SI
-	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000014, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000050, BX
-
-few1:
-clear2:
-	VMOVUPS Y0, (DX)
-	ADDQ    $0x20, DX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ DX, DX
-
-vector4:
-	CMPQ         DX, CX
-	JGE          done5
-	MOVQ         dy+56(FP), R9
-	MOVQ         channels+88(FP), R10
-	MOVQ         terms+96(FP), R11
-	MOVQ         DX, BX
-	LEAQ         -8(CX), SI
-	CMPQ         BX, SI
-	CMOVQGT      SI, BX
-	LEAQ         (R9)(BX*2), R9
-	MOVQ         input+16(FP), R8
-	VMOVUPS      41344(AX)(DX*4), Y0
-	VMOVUPS      42432(AX)(DX*4), Y1
-	VORPS        Y1, Y0, Y0
-	VMOVUPS      43520(AX)(DX*4), Y1
-	VORPS        Y1, Y0, Y0
-	VMOVUPS      44608(AX)(DX*4), Y1
-	VORPS        Y1, Y0, Y0
-	VMOVUPS      all32_3f800000<>+0(SB), Y1
-	VBROADCASTSS 36(AX), Y2
-	CMPL         392(AX), $0x00000000
-	JEQ          zeros7
-	VMOVUPS      19584(AX)(DX*4), Y2
-	VMOVAPS      Y2, Y2
-	VMOVUPS      all32_0<>+0(SB), Y3
-	VCMPPS       $0x04, Y3, Y2, Y3
-	VANDPS       Y1, Y3, Y1
-	VMOVAPS      Y1, Y1
-
-zeros7:
-	VMOVUPS      Y2, 19584(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Y2
-	VCMPPS       $0x04, Y2, Y1, Y1
-	VANDPS       Y1, Y0, Y1
-	VMOVUPS      Y1, 34816(AX)(DX*4)
-	VMOVUPS      all32_3f800000<>+0(SB), Y1
-	VBROADCASTSS 40(AX), Y2
-	CMPL         392(AX), $0x00000000
-	JEQ          zeros8
-	VMOVUPS      20672(AX)(DX*4), Y2
-	VMOVAPS      Y2, Y2
-	VMOVUPS      all32_0<>+0(SB), Y3
-	VCMPPS       $0x04, Y3, Y2, Y3
-	VANDPS       Y1, Y3, Y1
-	VMOVAPS      Y1, Y1
-
-zeros8:
-	VMOVUPS Y2, 20672(AX)(DX*4)
-	VMOVUPS all32_0<>+0(SB), Y2
-	VCMPPS  $0x04, Y2, Y1, Y1
-	VANDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 35904(AX)(DX*4)
-	MOVQ    y+72(FP), DI
-	LEAQ    (DI)(BX*2), DI
-	MOVQ    tangent+24(FP), SI
-
-channel6:
-	VMOVUPS     all32_0<>+0(SB), Y0
-	MOVQ        row+32(FP), BX
-	ADDQ        SI, BX
-	MOVL        40384(AX)(DX*4), R12
-	PREFETCHT0  (SI)(R12*2)
-	PREFETCHT0  (BX)(R12*2)
-	MOVL        40256(AX)(DX*4), R12
-	VMOVD       (SI)(R12*2), X1
-	VMOVD       (BX)(R12*2), X2
-	MOVL        40260(AX)(DX*4), R12
-	VPINSRD     $0x01, (SI)(R12*2), X1, X1
-	VPINSRD     $0x01, (BX)(R12*2), X2, X2
-	MOVL        40264(AX)(DX*4), R12
-	VPINSRD     $0x02, (SI)(R12*2), X1, X1
-	VPINSRD     $0x02, (BX)(R12*2), X2, X2
-	MOVL        40268(AX)(DX*4), R12
-	VPINSRD     $0x03, (SI)(R12*2), X1, X1
-	VPINSRD     $0x03, (BX)(R12*2), X2, X2
-	MOVL        40272(AX)(DX*4), R12
-	VMOVD       (SI)(R12*2), X3
-	VMOVD       (BX)(R12*2), X4
-	MOVL        40276(AX)(DX*4), R12
-	VPINSRD     $0x01, (SI)(R12*2), X3, X3
-	VPINSRD     $0x01, (BX)(R12*2), X4, X4
-	MOVL        40280(AX)(DX*4), R12
-	VPINSRD     $0x02, (SI)(R12*2), X3, X3
-	VPINSRD     $0x02, (BX)(R12*2), X4, X4
-	MOVL        40284(AX)(DX*4), R12
-	VPINSRD     $0x03, (SI)(R12*2), X3, X3
-	VPINSRD     $0x03, (BX)(R12*2), X4, X4
-	VINSERTF128 $0x01, X3, Y1, Y1
-	VPSLLD      $0x10, Y1, Y3
-	VPAND       all32_ffff0000<>+0(SB), Y1, Y1
-	VINSERTF128 $0x01, X4, Y2, Y2
-	VPSLLD      $0x10, Y2, Y4
-	VPAND       all32_ffff0000<>+0(SB), Y2, Y2
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within9
-	VMOVUPS     45696(AX)(DX*4), Y5
-	VMOVUPS     46784(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y1, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y1, Y1
-	VBLENDVPS   Y5, Y2, Y4, Y4
-	VBLENDVPS   Y6, Y4, Y2, Y2
-	VMOVUPS     47872(AX)(DX*4), Y5
-	VMOVUPS     48960(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y4, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y4, Y4
-	VBLENDVPS   Y5, Y2, Y1, Y1
-	VBLENDVPS   Y6, Y1, Y2, Y2
-	VMOVUPS     41344(AX)(DX*4), Y5
-	VANDPS      Y5, Y3, Y3
-	VMOVUPS     42432(AX)(DX*4), Y5
-	VANDPS      Y5, Y1, Y1
-	VMOVUPS     43520(AX)(DX*4), Y5
-	VANDPS      Y5, Y4, Y4
-	VMOVUPS     44608(AX)(DX*4), Y5
-	VANDPS      Y5, Y2, Y2
-
-within9:
-	VMOVUPS     4352(AX)(DX*4), Y5
-	VMULPS      Y5, Y3, Y5
-	VADDPS      Y5, Y0, Y0
-	VMOVUPS     5440(AX)(DX*4), Y5
-	VMULPS      Y5, Y1, Y5
-	VADDPS      Y5, Y0, Y0
-	VMOVUPS     6528(AX)(DX*4), Y5
-	VMULPS      Y5, Y4, Y5
-	VADDPS      Y5, Y0, Y0
-	VMOVUPS     7616(AX)(DX*4), Y5
-	VMULPS      Y5, Y2, Y5
-	VADDPS      Y5, Y0, Y0
-	VPMOVZXWD   (R9), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VSUBPS      Y3, Y1, Y6
-	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, (R11)
-	VPMOVZXWD   (R9), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VSUBPS      Y4, Y2, Y6
-	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, 32(R11)
-	VPMOVZXWD   (R9), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VSUBPS      Y3, Y4, Y3
-	VMULPS      Y3, Y5, Y3
-	VMOVUPS     Y3, 64(R11)
-	VPMOVZXWD   (R9), Y3
-	VPSLLD      $0x10, Y3, Y3
-	VSUBPS      Y1, Y2, Y1
-	VMULPS      Y1, Y3, Y1
-	VMOVUPS     Y1, 96(R11)
-	MOVQ        row+32(FP), BX
-	ADDQ        R8, BX
-	MOVL        40384(AX)(DX*4), R12
-	PREFETCHT0  (R8)(R12*2)
-	PREFETCHT0  (BX)(R12*2)
-	MOVL        40256(AX)(DX*4), R12
-	VMOVD       (R8)(R12*2), X1
-	VMOVD       (BX)(R12*2), X2
-	MOVL        40260(AX)(DX*4), R12
-	VPINSRD     $0x01, (R8)(R12*2), X1, X1
-	VPINSRD     $0x01, (BX)(R12*2), X2, X2
-	MOVL        40264(AX)(DX*4), R12
-	VPINSRD     $0x02, (R8)(R12*2), X1, X1
-	VPINSRD     $0x02, (BX)(R12*2), X2, X2
-	MOVL        40268(AX)(DX*4), R12
-	VPINSRD     $0x03, (R8)(R12*2), X1, X1
-	VPINSRD     $0x03, (BX)(R12*2), X2, X2
-	MOVL        40272(AX)(DX*4), R12
-	VMOVD       (R8)(R12*2), X3
-	VMOVD       (BX)(R12*2), X4
-	MOVL        40276(AX)(DX*4), R12
-	VPINSRD     $0x01, (R8)(R12*2), X3, X3
-	VPINSRD     $0x01, (BX)(R12*2), X4, X4
-	MOVL        40280(AX)(DX*4), R12
-	VPINSRD     $0x02, (R8)(R12*2), X3, X3
-	VPINSRD     $0x02, (BX)(R12*2), X4, X4
-	MOVL        40284(AX)(DX*4), R12
-	VPINSRD     $0x03, (R8)(R12*2), X3, X3
-	VPINSRD     $0x03, (BX)(R12*2), X4, X4
-	VINSERTF128 $0x01, X3, Y1, Y1
-	VPSLLD      $0x10, Y1, Y3
-	VPAND       all32_ffff0000<>+0(SB), Y1, Y1
-	VINSERTF128 $0x01, X4, Y2, Y2
-	VPSLLD      $0x10, Y2, Y4
-	VPAND       all32_ffff0000<>+0(SB), Y2, Y2
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within10
-	VMOVUPS     45696(AX)(DX*4), Y5
-	VMOVUPS     46784(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y1, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y1, Y1
-	VBLENDVPS   Y5, Y2, Y4, Y4
-	VBLENDVPS   Y6, Y4, Y2, Y2
-	VMOVUPS     47872(AX)(DX*4), Y5
-	VMOVUPS     48960(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y4, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y4, Y4
-	VBLENDVPS   Y5, Y2, Y1, Y1
-	VBLENDVPS   Y6, Y1, Y2, Y2
-	VMOVUPS     41344(AX)(DX*4), Y5
-	VANDPS      Y5, Y3, Y3
-	VMOVUPS     42432(AX)(DX*4), Y5
-	VANDPS      Y5, Y1, Y1
-	VMOVUPS     43520(AX)(DX*4), Y5
-	VANDPS      Y5, Y4, Y4
-	VMOVUPS     44608(AX)(DX*4), Y5
-	VANDPS      Y5, Y2, Y2
-
-within10:
-	VSUBPS    Y3, Y1, Y5
-	VSUBPS    Y4, Y2, Y6
-	VSUBPS    Y3, Y4, Y3
-	VSUBPS    Y1, Y2, Y1
-	VPMOVZXWD (R9), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VSUBPS    Y5, Y6, Y4
-	VMULPS    Y4, Y2, Y2
-	VMOVUPS   Y2, 128(R11)
-	VMOVUPS   14144(AX)(DX*4), Y2
-	VMULPS    Y2, Y5, Y2
-	VMOVUPS   17408(AX)(DX*4), Y4
-	VMULPS    Y4, Y6, Y4
-	VADDPS    Y4, Y2, Y2
-	VMOVUPS   34816(AX)(DX*4), Y4
-	VMOVUPS   19584(AX)(DX*4), Y5
-	VMULPS    Y5, Y2, Y2
-	VANDPS    Y2, Y4, Y2
-	VMOVUPS   1088(AX)(DX*4), Y4
-	VMULPS    Y4, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VMOVUPS   13056(AX)(DX*4), Y2
-	VMULPS    Y2, Y3, Y2
-	VMOVUPS   16320(AX)(DX*4), Y3
-	VMULPS    Y3, Y1, Y1
-	VADDPS    Y1, Y2, Y1
-	VMOVUPS   35904(AX)(DX*4), Y2
-	VMOVUPS   20672(AX)(DX*4), Y3
-	VMULPS    Y3, Y1, Y1
-	VANDPS    Y1, Y2, Y1
-	VMOVUPS   2176(AX)(DX*4), Y2
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VPSRLD    $0x10, Y0, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y0, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VCMPPS    $0x03, Y0, Y0, Y3
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y0
-	VPSRLD    $0x10, Y2, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
-	VMOVDQU   X0, (DI)
-	ADDQ      tangentStride+48(FP), SI
-	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x000000a0, R11
-	ADDQ      channelStride+40(FP), R8
-	ADDQ      dyStride+64(FP), R9
-	DECQ      R10
-	JNE       channel6
-	MOVQ      terms+96(FP), BX
-	LEAQ      23936(AX)(DX*4), SI
-	MOVQ      $0x00000005, DI
-	CMPQ      channels+88(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+88(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 320(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 160(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 480(BX), Y3
-	VMOVUPS all32_0<>+0(SB), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS 1280(BX), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 640(BX), Y2
-	VMOVUPS 1920(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 320(BX), Y2
-	VMOVUPS 1600(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 960(BX), Y3
-	VMOVUPS 2240(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 160(BX), Y2
-	VMOVUPS 1440(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 800(BX), Y3
-	VMOVUPS 2080(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 480(BX), Y3
-	VMOVUPS 1760(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VMOVUPS 1120(BX), Y4
-	VMOVUPS 2400(BX), Y5
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
-	ADDQ $0x00000008, DX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gridSampleAVX2F16(cells *byte, n int, input *byte, row int, y *byte)
+// func gridSampleAVX2H16(cells *byte, n int, input *byte, row int, y *byte)
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·gridSampleAVX2F16(SB), NOSPLIT, $0-40
+TEXT ·gridSampleAVX2H16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ input+16(FP), BX
@@ -6620,6 +4647,8 @@ vector1:
 	VPINSRD     $0x03, (BX)(R8*2), X2, X2
 	VPINSRD     $0x03, (SI)(R8*2), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y0
+	CMPB        460(AX), $0x00
+	JNE         kind4
 	VPAND       all32_ffff<>+0(SB), Y0, Y2
 	VPACKUSDW   Y2, Y2, Y2
 	VPERMQ      $0xd8, Y2, Y2
@@ -6629,7 +4658,19 @@ vector1:
 	VPACKUSDW   Y0, Y0, Y0
 	VPERMQ      $0xd8, Y0, Y0
 	VCVTPH2PS   X0, Y0
+	JMP         done3
+
+kind4:
+	VPSLLD  $0x10, Y0, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y0, Y0
+	VMOVAPS Y2, Y2
+	VMOVAPS Y0, Y0
+	JMP     done3
+
+done3:
 	VINSERTF128 $0x01, X3, Y1, Y1
+	CMPB        460(AX), $0x00
+	JNE         kind7
 	VPAND       all32_ffff<>+0(SB), Y1, Y3
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
@@ -6639,30 +4680,40 @@ vector1:
 	VPACKUSDW   Y1, Y1, Y1
 	VPERMQ      $0xd8, Y1, Y1
 	VCVTPH2PS   X1, Y1
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within3
-	VMOVUPS     45696(AX)(DX*4), Y4
-	VMOVUPS     46784(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y0, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y0, Y0
-	VBLENDVPS   Y4, Y1, Y3, Y3
-	VBLENDVPS   Y5, Y3, Y1, Y1
-	VMOVUPS     47872(AX)(DX*4), Y4
-	VMOVUPS     48960(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y3, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y3, Y3
-	VBLENDVPS   Y4, Y1, Y0, Y0
-	VBLENDVPS   Y5, Y0, Y1, Y1
-	VMOVUPS     41344(AX)(DX*4), Y4
-	VANDPS      Y4, Y2, Y2
-	VMOVUPS     42432(AX)(DX*4), Y4
-	VANDPS      Y4, Y0, Y0
-	VMOVUPS     43520(AX)(DX*4), Y4
-	VANDPS      Y4, Y3, Y3
-	VMOVUPS     44608(AX)(DX*4), Y4
-	VANDPS      Y4, Y1, Y1
+	JMP         done6
 
-within3:
+kind7:
+	VPSLLD  $0x10, Y1, Y3
+	VPAND   all32_ffff0000<>+0(SB), Y1, Y1
+	VMOVAPS Y3, Y3
+	VMOVAPS Y1, Y1
+	JMP     done6
+
+done6:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within9
+	VMOVUPS   45696(AX)(DX*4), Y4
+	VMOVUPS   46784(AX)(DX*4), Y5
+	VBLENDVPS Y4, Y0, Y2, Y2
+	VBLENDVPS Y5, Y2, Y0, Y0
+	VBLENDVPS Y4, Y1, Y3, Y3
+	VBLENDVPS Y5, Y3, Y1, Y1
+	VMOVUPS   47872(AX)(DX*4), Y4
+	VMOVUPS   48960(AX)(DX*4), Y5
+	VBLENDVPS Y4, Y3, Y2, Y2
+	VBLENDVPS Y5, Y2, Y3, Y3
+	VBLENDVPS Y4, Y1, Y0, Y0
+	VBLENDVPS Y5, Y0, Y1, Y1
+	VMOVUPS   41344(AX)(DX*4), Y4
+	VANDPS    Y4, Y2, Y2
+	VMOVUPS   42432(AX)(DX*4), Y4
+	VANDPS    Y4, Y0, Y0
+	VMOVUPS   43520(AX)(DX*4), Y4
+	VANDPS    Y4, Y3, Y3
+	VMOVUPS   44608(AX)(DX*4), Y4
+	VANDPS    Y4, Y1, Y1
+
+within9:
 	VMOVUPS   all32_0<>+0(SB), Y4
 	VMOVUPS   4352(AX)(DX*4), Y5
 	VMULPS    Y5, Y2, Y2
@@ -6680,10 +4731,35 @@ within3:
 	LEAQ      -8(CX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(AX), $0x00
+	JNE       kind11
 	VCVTPS2PH $0x00, Y0, X0
 	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, DX
-	JMP       vector1
+	JMP       done10
+
+kind11:
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y2, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   X0, (DI)(R8*2)
+	JMP       done10
+
+done10:
+	ADDQ $0x00000008, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -6707,9 +4783,27 @@ DATA all32_ffff<>+56(SB)/4, $0x0000ffff
 DATA all32_ffff<>+60(SB)/4, $0x0000ffff
 GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
 
-// func gridTermsAVX2F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+DATA all32_1<>+32(SB)/4, $0x00000001
+DATA all32_1<>+36(SB)/4, $0x00000001
+DATA all32_1<>+40(SB)/4, $0x00000001
+DATA all32_1<>+44(SB)/4, $0x00000001
+DATA all32_1<>+48(SB)/4, $0x00000001
+DATA all32_1<>+52(SB)/4, $0x00000001
+DATA all32_1<>+56(SB)/4, $0x00000001
+DATA all32_1<>+60(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+
+// func gridTermsAVX2H16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·gridTermsAVX2F16(SB), NOSPLIT, $0-72
+TEXT ·gridTermsAVX2H16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    row+24(FP), BX
@@ -6776,6 +4870,8 @@ channel6:
 	VPINSRD     $0x03, (DI)(R11*2), X2, X2
 	VPINSRD     $0x03, (SI)(R11*2), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y0
+	CMPB        460(AX), $0x00
+	JNE         kind8
 	VPAND       all32_ffff<>+0(SB), Y0, Y2
 	VPACKUSDW   Y2, Y2, Y2
 	VPERMQ      $0xd8, Y2, Y2
@@ -6785,7 +4881,19 @@ channel6:
 	VPACKUSDW   Y0, Y0, Y0
 	VPERMQ      $0xd8, Y0, Y0
 	VCVTPH2PS   X0, Y0
+	JMP         done7
+
+kind8:
+	VPSLLD  $0x10, Y0, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y0, Y0
+	VMOVAPS Y2, Y2
+	VMOVAPS Y0, Y0
+	JMP     done7
+
+done7:
 	VINSERTF128 $0x01, X3, Y1, Y1
+	CMPB        460(AX), $0x00
+	JNE         kind11
 	VPAND       all32_ffff<>+0(SB), Y1, Y3
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
@@ -6795,55 +4903,76 @@ channel6:
 	VPACKUSDW   Y1, Y1, Y1
 	VPERMQ      $0xd8, Y1, Y1
 	VCVTPH2PS   X1, Y1
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within7
-	VMOVUPS     45696(AX)(DX*4), Y4
-	VMOVUPS     46784(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y0, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y0, Y0
-	VBLENDVPS   Y4, Y1, Y3, Y3
-	VBLENDVPS   Y5, Y3, Y1, Y1
-	VMOVUPS     47872(AX)(DX*4), Y4
-	VMOVUPS     48960(AX)(DX*4), Y5
-	VBLENDVPS   Y4, Y3, Y2, Y2
-	VBLENDVPS   Y5, Y2, Y3, Y3
-	VBLENDVPS   Y4, Y1, Y0, Y0
-	VBLENDVPS   Y5, Y0, Y1, Y1
-	VMOVUPS     41344(AX)(DX*4), Y4
-	VANDPS      Y4, Y2, Y2
-	VMOVUPS     42432(AX)(DX*4), Y4
-	VANDPS      Y4, Y0, Y0
-	VMOVUPS     43520(AX)(DX*4), Y4
-	VANDPS      Y4, Y3, Y3
-	VMOVUPS     44608(AX)(DX*4), Y4
-	VANDPS      Y4, Y1, Y1
+	JMP         done10
 
-within7:
+kind11:
+	VPSLLD  $0x10, Y1, Y3
+	VPAND   all32_ffff0000<>+0(SB), Y1, Y1
+	VMOVAPS Y3, Y3
+	VMOVAPS Y1, Y1
+	JMP     done10
+
+done10:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within13
+	VMOVUPS   45696(AX)(DX*4), Y4
+	VMOVUPS   46784(AX)(DX*4), Y5
+	VBLENDVPS Y4, Y0, Y2, Y2
+	VBLENDVPS Y5, Y2, Y0, Y0
+	VBLENDVPS Y4, Y1, Y3, Y3
+	VBLENDVPS Y5, Y3, Y1, Y1
+	VMOVUPS   47872(AX)(DX*4), Y4
+	VMOVUPS   48960(AX)(DX*4), Y5
+	VBLENDVPS Y4, Y3, Y2, Y2
+	VBLENDVPS Y5, Y2, Y3, Y3
+	VBLENDVPS Y4, Y1, Y0, Y0
+	VBLENDVPS Y5, Y0, Y1, Y1
+	VMOVUPS   41344(AX)(DX*4), Y4
+	VANDPS    Y4, Y2, Y2
+	VMOVUPS   42432(AX)(DX*4), Y4
+	VANDPS    Y4, Y0, Y0
+	VMOVUPS   43520(AX)(DX*4), Y4
+	VANDPS    Y4, Y3, Y3
+	VMOVUPS   44608(AX)(DX*4), Y4
+	VANDPS    Y4, Y1, Y1
+
+within13:
+	CMPB      460(AX), $0x00
+	JNE       kind15
 	VCVTPH2PS (R8), Y4
-	VSUBPS    Y2, Y0, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R10)
-	VSUBPS    Y3, Y1, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R10)
-	VSUBPS    Y2, Y3, Y2
-	VMULPS    Y2, Y4, Y2
-	VMOVUPS   Y2, 64(R10)
-	VSUBPS    Y0, Y1, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R10)
-	ADDQ      $0x00000080, R10
-	ADDQ      channelStride+32(FP), DI
-	ADDQ      dyStride+48(FP), R8
-	DECQ      R9
-	JNE       channel6
-	MOVQ      terms+64(FP), SI
-	LEAQ      23936(AX)(DX*4), DI
-	MOVQ      $0x00000004, R8
-	CMPQ      channels+56(FP), $0x01
-	JG        more10
+	JMP       done14
 
-fold9:
+kind15:
+	VPMOVZXWD (R8), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	JMP       done14
+
+done14:
+	VSUBPS  Y2, Y0, Y5
+	VMULPS  Y5, Y4, Y5
+	VMOVUPS Y5, (R10)
+	VSUBPS  Y3, Y1, Y5
+	VMULPS  Y5, Y4, Y5
+	VMOVUPS Y5, 32(R10)
+	VSUBPS  Y2, Y3, Y2
+	VMULPS  Y2, Y4, Y2
+	VMOVUPS Y2, 64(R10)
+	VSUBPS  Y0, Y1, Y0
+	VMULPS  Y0, Y4, Y0
+	VMOVUPS Y0, 96(R10)
+	ADDQ    $0x00000080, R10
+	ADDQ    channelStride+32(FP), DI
+	ADDQ    dyStride+48(FP), R8
+	DECQ    R9
+	JNE     channel6
+	MOVQ    terms+64(FP), SI
+	LEAQ    23936(AX)(DX*4), DI
+	MOVQ    $0x00000004, R8
+	CMPQ    channels+56(FP), $0x01
+	JG      more19
+
+fold18:
 	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -6853,14 +4982,14 @@ fold9:
 	ADDQ    $0x20, SI
 	ADDQ    $0x00000440, DI
 	DECQ    R8
-	JNE     fold9
-	JMP     folded8
+	JNE     fold18
+	JMP     folded17
 
-more10:
+more19:
 	CMPQ channels+56(FP), $0x04
-	JG   more12
+	JG   more21
 
-fold11:
+fold20:
 	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -6882,11 +5011,11 @@ fold11:
 	ADDQ    $0x20, SI
 	ADDQ    $0x00000440, DI
 	DECQ    R8
-	JNE     fold11
-	JMP     folded8
+	JNE     fold20
+	JMP     folded17
 
-more12:
-fold13:
+more21:
+fold22:
 	VMOVUPS (DI), Y0
 	VMOVUPS (SI), Y1
 	VMOVUPS 1024(SI), Y2
@@ -6924,10 +5053,10 @@ fold13:
 	ADDQ    $0x20, SI
 	ADDQ    $0x00000440, DI
 	DECQ    R8
-	JNE     fold13
-	JMP     folded8
+	JNE     fold22
+	JMP     folded17
 
-folded8:
+folded17:
 	ADDQ $0x00000008, DX
 	JMP  vector4
 
@@ -6935,9 +5064,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gridDoubleAVX2F16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
+// func gridDoubleAVX2H16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·gridDoubleAVX2F16(SB), NOSPLIT, $0-104
+TEXT ·gridDoubleAVX2H16(SB), NOSPLIT, $0-104
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    terms+96(FP), DX
@@ -7049,6 +5178,8 @@ channel6:
 	VPINSRD     $0x03, (SI)(R12*2), X3, X3
 	VPINSRD     $0x03, (BX)(R12*2), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
+	CMPB        460(AX), $0x00
+	JNE         kind10
 	VPAND       all32_ffff<>+0(SB), Y1, Y3
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
@@ -7058,7 +5189,19 @@ channel6:
 	VPACKUSDW   Y1, Y1, Y1
 	VPERMQ      $0xd8, Y1, Y1
 	VCVTPH2PS   X1, Y1
+	JMP         done9
+
+kind10:
+	VPSLLD  $0x10, Y1, Y3
+	VPAND   all32_ffff0000<>+0(SB), Y1, Y1
+	VMOVAPS Y3, Y3
+	VMOVAPS Y1, Y1
+	JMP     done9
+
+done9:
 	VINSERTF128 $0x01, X4, Y2, Y2
+	CMPB        460(AX), $0x00
+	JNE         kind13
 	VPAND       all32_ffff<>+0(SB), Y2, Y4
 	VPACKUSDW   Y4, Y4, Y4
 	VPERMQ      $0xd8, Y4, Y4
@@ -7068,55 +5211,109 @@ channel6:
 	VPACKUSDW   Y2, Y2, Y2
 	VPERMQ      $0xd8, Y2, Y2
 	VCVTPH2PS   X2, Y2
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within9
-	VMOVUPS     45696(AX)(DX*4), Y5
-	VMOVUPS     46784(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y1, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y1, Y1
-	VBLENDVPS   Y5, Y2, Y4, Y4
-	VBLENDVPS   Y6, Y4, Y2, Y2
-	VMOVUPS     47872(AX)(DX*4), Y5
-	VMOVUPS     48960(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y4, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y4, Y4
-	VBLENDVPS   Y5, Y2, Y1, Y1
-	VBLENDVPS   Y6, Y1, Y2, Y2
-	VMOVUPS     41344(AX)(DX*4), Y5
-	VANDPS      Y5, Y3, Y3
-	VMOVUPS     42432(AX)(DX*4), Y5
-	VANDPS      Y5, Y1, Y1
-	VMOVUPS     43520(AX)(DX*4), Y5
-	VANDPS      Y5, Y4, Y4
-	VMOVUPS     44608(AX)(DX*4), Y5
-	VANDPS      Y5, Y2, Y2
+	JMP         done12
 
-within9:
-	VMOVUPS     4352(AX)(DX*4), Y5
-	VMULPS      Y5, Y3, Y5
-	VADDPS      Y5, Y0, Y0
-	VMOVUPS     5440(AX)(DX*4), Y5
-	VMULPS      Y5, Y1, Y5
-	VADDPS      Y5, Y0, Y0
-	VMOVUPS     6528(AX)(DX*4), Y5
-	VMULPS      Y5, Y4, Y5
-	VADDPS      Y5, Y0, Y0
-	VMOVUPS     7616(AX)(DX*4), Y5
-	VMULPS      Y5, Y2, Y5
-	VADDPS      Y5, Y0, Y0
-	VCVTPH2PS   (R9), Y5
-	VSUBPS      Y3, Y1, Y6
-	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, (R11)
-	VCVTPH2PS   (R9), Y5
-	VSUBPS      Y4, Y2, Y6
-	VMULPS      Y6, Y5, Y5
-	VMOVUPS     Y5, 32(R11)
-	VCVTPH2PS   (R9), Y5
-	VSUBPS      Y3, Y4, Y3
-	VMULPS      Y3, Y5, Y3
-	VMOVUPS     Y3, 64(R11)
-	VCVTPH2PS   (R9), Y3
+kind13:
+	VPSLLD  $0x10, Y2, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y2, Y2
+	VMOVAPS Y4, Y4
+	VMOVAPS Y2, Y2
+	JMP     done12
+
+done12:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within15
+	VMOVUPS   45696(AX)(DX*4), Y5
+	VMOVUPS   46784(AX)(DX*4), Y6
+	VBLENDVPS Y5, Y1, Y3, Y3
+	VBLENDVPS Y6, Y3, Y1, Y1
+	VBLENDVPS Y5, Y2, Y4, Y4
+	VBLENDVPS Y6, Y4, Y2, Y2
+	VMOVUPS   47872(AX)(DX*4), Y5
+	VMOVUPS   48960(AX)(DX*4), Y6
+	VBLENDVPS Y5, Y4, Y3, Y3
+	VBLENDVPS Y6, Y3, Y4, Y4
+	VBLENDVPS Y5, Y2, Y1, Y1
+	VBLENDVPS Y6, Y1, Y2, Y2
+	VMOVUPS   41344(AX)(DX*4), Y5
+	VANDPS    Y5, Y3, Y3
+	VMOVUPS   42432(AX)(DX*4), Y5
+	VANDPS    Y5, Y1, Y1
+	VMOVUPS   43520(AX)(DX*4), Y5
+	VANDPS    Y5, Y4, Y4
+	VMOVUPS   44608(AX)(DX*4), Y5
+	VANDPS    Y5, Y2, Y2
+
+within15:
+	VMOVUPS   4352(AX)(DX*4), Y5
+	VMULPS    Y5, Y3, Y5
+	VADDPS    Y5, Y0, Y0
+	VMOVUPS   5440(AX)(DX*4), Y5
+	VMULPS    Y5, Y1, Y5
+	VADDPS    Y5, Y0, Y0
+	VMOVUPS   6528(AX)(DX*4), Y5
+	VMULPS    Y5, Y4, Y5
+	VADDPS    Y5, Y0, Y0
+	VMOVUPS   7616(AX)(DX*4), Y5
+	VMULPS    Y5, Y2, Y5
+	VADDPS    Y5, Y0, Y0
+	CMPB      460(AX), $0x00
+	JNE       kind17
+	VCVTPH2PS (R9), Y5
+	JMP       done16
+
+kind17:
+	VPMOVZXWD (R9), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	JMP       done16
+
+done16:
+	VSUBPS    Y3, Y1, Y6
+	VMULPS    Y6, Y5, Y5
+	VMOVUPS   Y5, (R11)
+	CMPB      460(AX), $0x00
+	JNE       kind20
+	VCVTPH2PS (R9), Y5
+	JMP       done19
+
+kind20:
+	VPMOVZXWD (R9), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	JMP       done19
+
+done19:
+	VSUBPS    Y4, Y2, Y6
+	VMULPS    Y6, Y5, Y5
+	VMOVUPS   Y5, 32(R11)
+	CMPB      460(AX), $0x00
+	JNE       kind23
+	VCVTPH2PS (R9), Y5
+	JMP       done22
+
+kind23:
+	VPMOVZXWD (R9), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	JMP       done22
+
+done22:
+	VSUBPS    Y3, Y4, Y3
+	VMULPS    Y3, Y5, Y3
+	VMOVUPS   Y3, 64(R11)
+	CMPB      460(AX), $0x00
+	JNE       kind26
+	VCVTPH2PS (R9), Y3
+	JMP       done25
+
+kind26:
+	VPMOVZXWD (R9), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	JMP       done25
+
+done25:
 	VSUBPS      Y1, Y2, Y1
 	VMULPS      Y1, Y3, Y1
 	VMOVUPS     Y1, 96(R11)
@@ -7150,6 +5347,8 @@ within9:
 	VPINSRD     $0x03, (R8)(R12*2), X3, X3
 	VPINSRD     $0x03, (BX)(R12*2), X4, X4
 	VINSERTF128 $0x01, X3, Y1, Y1
+	CMPB        460(AX), $0x00
+	JNE         kind29
 	VPAND       all32_ffff<>+0(SB), Y1, Y3
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
@@ -7159,7 +5358,19 @@ within9:
 	VPACKUSDW   Y1, Y1, Y1
 	VPERMQ      $0xd8, Y1, Y1
 	VCVTPH2PS   X1, Y1
+	JMP         done28
+
+kind29:
+	VPSLLD  $0x10, Y1, Y3
+	VPAND   all32_ffff0000<>+0(SB), Y1, Y1
+	VMOVAPS Y3, Y3
+	VMOVAPS Y1, Y1
+	JMP     done28
+
+done28:
 	VINSERTF128 $0x01, X4, Y2, Y2
+	CMPB        460(AX), $0x00
+	JNE         kind32
 	VPAND       all32_ffff<>+0(SB), Y2, Y4
 	VPACKUSDW   Y4, Y4, Y4
 	VPERMQ      $0xd8, Y4, Y4
@@ -7169,35 +5380,56 @@ within9:
 	VPACKUSDW   Y2, Y2, Y2
 	VPERMQ      $0xd8, Y2, Y2
 	VCVTPH2PS   X2, Y2
-	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within10
-	VMOVUPS     45696(AX)(DX*4), Y5
-	VMOVUPS     46784(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y1, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y1, Y1
-	VBLENDVPS   Y5, Y2, Y4, Y4
-	VBLENDVPS   Y6, Y4, Y2, Y2
-	VMOVUPS     47872(AX)(DX*4), Y5
-	VMOVUPS     48960(AX)(DX*4), Y6
-	VBLENDVPS   Y5, Y4, Y3, Y3
-	VBLENDVPS   Y6, Y3, Y4, Y4
-	VBLENDVPS   Y5, Y2, Y1, Y1
-	VBLENDVPS   Y6, Y1, Y2, Y2
-	VMOVUPS     41344(AX)(DX*4), Y5
-	VANDPS      Y5, Y3, Y3
-	VMOVUPS     42432(AX)(DX*4), Y5
-	VANDPS      Y5, Y1, Y1
-	VMOVUPS     43520(AX)(DX*4), Y5
-	VANDPS      Y5, Y4, Y4
-	VMOVUPS     44608(AX)(DX*4), Y5
-	VANDPS      Y5, Y2, Y2
+	JMP         done31
 
-within10:
+kind32:
+	VPSLLD  $0x10, Y2, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y2, Y2
+	VMOVAPS Y4, Y4
+	VMOVAPS Y2, Y2
+	JMP     done31
+
+done31:
+	CMPL      50048(AX)(DX*4), $0x00
+	JEQ       within34
+	VMOVUPS   45696(AX)(DX*4), Y5
+	VMOVUPS   46784(AX)(DX*4), Y6
+	VBLENDVPS Y5, Y1, Y3, Y3
+	VBLENDVPS Y6, Y3, Y1, Y1
+	VBLENDVPS Y5, Y2, Y4, Y4
+	VBLENDVPS Y6, Y4, Y2, Y2
+	VMOVUPS   47872(AX)(DX*4), Y5
+	VMOVUPS   48960(AX)(DX*4), Y6
+	VBLENDVPS Y5, Y4, Y3, Y3
+	VBLENDVPS Y6, Y3, Y4, Y4
+	VBLENDVPS Y5, Y2, Y1, Y1
+	VBLENDVPS Y6, Y1, Y2, Y2
+	VMOVUPS   41344(AX)(DX*4), Y5
+	VANDPS    Y5, Y3, Y3
+	VMOVUPS   42432(AX)(DX*4), Y5
+	VANDPS    Y5, Y1, Y1
+	VMOVUPS   43520(AX)(DX*4), Y5
+	VANDPS    Y5, Y4, Y4
+	VMOVUPS   44608(AX)(DX*4), Y5
+	VANDPS    Y5, Y2, Y2
+
+within34:
 	VSUBPS    Y3, Y1, Y5
 	VSUBPS    Y4, Y2, Y6
 	VSUBPS    Y3, Y4, Y3
 	VSUBPS    Y1, Y2, Y1
+	CMPB      460(AX), $0x00
+	JNE       kind36
 	VCVTPH2PS (R9), Y2
+	JMP       done35
+
+kind36:
+	VPMOVZXWD (R9), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	JMP       done35
+
+done35:
 	VSUBPS    Y5, Y6, Y4
 	VMULPS    Y4, Y2, Y2
 	VMOVUPS   Y2, 128(R11)
@@ -7225,22 +5457,47 @@ within10:
 	VMOVUPS   2176(AX)(DX*4), Y2
 	VMULPS    Y2, Y1, Y1
 	VADDPS    Y1, Y0, Y0
+	CMPB      460(AX), $0x00
+	JNE       kind39
 	VCVTPS2PH $0x00, Y0, X0
 	VMOVDQU   X0, (DI)
-	ADDQ      tangentStride+48(FP), SI
-	ADDQ      yStride+80(FP), DI
-	ADDQ      $0x000000a0, R11
-	ADDQ      channelStride+40(FP), R8
-	ADDQ      dyStride+64(FP), R9
-	DECQ      R10
-	JNE       channel6
-	MOVQ      terms+96(FP), BX
-	LEAQ      23936(AX)(DX*4), SI
-	MOVQ      $0x00000005, DI
-	CMPQ      channels+88(FP), $0x01
-	JG        more13
+	JMP       done38
 
-fold12:
+kind39:
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VCMPPS    $0x03, Y0, Y0, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y0
+	VPSRLD    $0x10, Y2, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   X0, (DI)
+	JMP       done38
+
+done38:
+	ADDQ tangentStride+48(FP), SI
+	ADDQ yStride+80(FP), DI
+	ADDQ $0x000000a0, R11
+	ADDQ channelStride+40(FP), R8
+	ADDQ dyStride+64(FP), R9
+	DECQ R10
+	JNE  channel6
+	MOVQ terms+96(FP), BX
+	LEAQ 23936(AX)(DX*4), SI
+	MOVQ $0x00000005, DI
+	CMPQ channels+88(FP), $0x01
+	JG   more43
+
+fold42:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -7250,14 +5507,14 @@ fold12:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold42
+	JMP     folded41
 
-more13:
+more43:
 	CMPQ channels+88(FP), $0x04
-	JG   more15
+	JG   more45
 
-fold14:
+fold44:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -7279,11 +5536,11 @@ fold14:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold44
+	JMP     folded41
 
-more15:
-fold16:
+more45:
+fold46:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS 1280(BX), Y2
@@ -7321,10 +5578,10 @@ fold16:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold46
+	JMP     folded41
 
-folded11:
+folded41:
 	ADDQ $0x00000008, DX
 	JMP  vector4
 
@@ -7522,16 +5779,23 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
+	CMPL         456(AX), $0x00
+	JEQ          skip5
 	VMOVUPS      Y1, 19584(AX)(DX*4)
 
+skip5:
 padded3:
-	VROUNDPS     $0x09, Y0, Y1
-	VMOVUPS      all32_3f800000<>+0(SB), Y2
-	VADDPS       Y2, Y1, Y2
-	VSUBPS       Y1, Y0, Y3
-	VSUBPS       Y0, Y2, Y0
-	VMOVUPS      Y3, 16320(AX)(DX*4)
-	VMOVUPS      Y0, 13056(AX)(DX*4)
+	VROUNDPS $0x09, Y0, Y1
+	VMOVUPS  all32_3f800000<>+0(SB), Y2
+	VADDPS   Y2, Y1, Y2
+	VSUBPS   Y1, Y0, Y3
+	VSUBPS   Y0, Y2, Y0
+	CMPL     456(AX), $0x00
+	JEQ      skip6
+	VMOVUPS  Y3, 16320(AX)(DX*4)
+	VMOVUPS  Y0, 13056(AX)(DX*4)
+
+skip6:
 	VBROADCASTSS 108(AX), Y4
 	VBROADCASTSS 120(AX), Y5
 	VCMPPS       $0x1d, Y4, Y1, Y4
@@ -7549,11 +5813,11 @@ padded3:
 	VMULPS       Y5, Y4, Y4
 	VMOVAPS      Y4, Y4
 	CMPL         392(AX), $0x00000000
-	JEQ          padded5
+	JEQ          padded7
 	VBROADCASTSS 40(AX), Y5
 	VMOVAPS      Y5, Y5
 	CMPL         392(AX), $0x00000001
-	JEQ          border6
+	JEQ          border8
 	VBROADCASTSS 88(AX), Y6
 	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      all32_80000000<>+0(SB), Y8
@@ -7590,7 +5854,7 @@ padded3:
 	VBLENDVPS    Y6, Y4, Y7, Y4
 	VMOVAPS      Y4, Y4
 
-border6:
+border8:
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VCMPPS       $0x1e, Y6, Y4, Y6
 	VANDPS       Y4, Y6, Y4
@@ -7604,16 +5868,23 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
+	CMPL         456(AX), $0x00
+	JEQ          skip9
 	VMOVUPS      Y5, 20672(AX)(DX*4)
 
-padded5:
-	VROUNDPS     $0x09, Y4, Y5
-	VMOVUPS      all32_3f800000<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y6
-	VSUBPS       Y5, Y4, Y7
-	VSUBPS       Y4, Y6, Y4
-	VMOVUPS      Y7, 17408(AX)(DX*4)
-	VMOVUPS      Y4, 14144(AX)(DX*4)
+skip9:
+padded7:
+	VROUNDPS $0x09, Y4, Y5
+	VMOVUPS  all32_3f800000<>+0(SB), Y6
+	VADDPS   Y6, Y5, Y6
+	VSUBPS   Y5, Y4, Y7
+	VSUBPS   Y4, Y6, Y4
+	CMPL     456(AX), $0x00
+	JEQ      skip10
+	VMOVUPS  Y7, 17408(AX)(DX*4)
+	VMOVUPS  Y4, 14144(AX)(DX*4)
+
+skip10:
 	VBROADCASTSS 112(AX), Y8
 	VBROADCASTSS 124(AX), Y9
 	VCMPPS       $0x1d, Y8, Y5, Y8
@@ -7640,204 +5911,13 @@ padded5:
 	VMULPS       Y7, Y3, Y0
 	VANDPS       Y0, Y1, Y0
 	VMOVUPS      Y0, 7616(AX)(DX*4)
+	CMPL         456(AX), $0x00
+	JEQ          skip11
 	VMOVUPS      Y1, 41344(AX)(DX*4)
-	ADDQ         $0x00000008, DX
-	JMP          vector1
 
-done2:
-	VZEROUPPER
-	RET
-
-// func gridFramedPlaceAVX2(cells *byte, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·gridFramedPlaceAVX2(SB), NOSPLIT, $0-16
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	XORQ DX, DX
-
-vector1:
-	CMPQ         DX, CX
-	JGE          done2
-	VMOVUPS      1088(AX)(DX*4), Y0
-	VMOVUPS      all32_3f800000<>+0(SB), Y1
-	VADDPS       Y1, Y0, Y0
-	VBROADCASTSS (AX), Y1
-	VMULPS       Y1, Y0, Y0
-	VBROADCASTSS 12(AX), Y1
-	VSUBPS       Y1, Y0, Y0
-	VBROADCASTSS 24(AX), Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVAPS      Y0, Y0
-	CMPL         392(AX), $0x00000000
-	JEQ          padded3
-	VBROADCASTSS 36(AX), Y1
-	VMOVAPS      Y1, Y1
-	CMPL         392(AX), $0x00000001
-	JEQ          border4
-	VBROADCASTSS 84(AX), Y2
-	VBROADCASTSS 96(AX), Y3
-	VMOVUPS      all32_80000000<>+0(SB), Y4
-	VSUBPS       Y2, Y0, Y5
-	VPANDN       Y5, Y4, Y5
-	VDIVPS       Y3, Y5, Y6
-	VROUNDPS     $0x0b, Y6, Y6
-	VMOVAPS      Y5, Y5
-	VFNMADD231PS Y3, Y6, Y5
-	VMOVUPS      all32_0<>+0(SB), Y7
-	VCMPPS       $0x11, Y7, Y5, Y7
-	VADDPS       Y3, Y5, Y8
-	VBLENDVPS    Y7, Y8, Y5, Y5
-	VMOVAPS      Y5, Y5
-	VMOVUPS      all32_3f800000<>+0(SB), Y8
-	VSUBPS       Y8, Y6, Y8
-	VBLENDVPS    Y7, Y8, Y6, Y6
-	VMOVAPS      Y6, Y6
-	VMOVUPS      all32_3f000000<>+0(SB), Y7
-	VMULPS       Y7, Y6, Y7
-	VROUNDPS     $0x09, Y7, Y8
-	VCMPPS       $0x0c, Y7, Y8, Y7
-	VCMPPS       $0x11, Y2, Y0, Y0
-	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y1
-	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y1
-	VSUBPS       Y5, Y3, Y0
-	VBLENDVPS    Y7, Y0, Y5, Y0
-	VADDPS       Y2, Y0, Y0
-	VMOVUPS      all32_4b000000<>+0(SB), Y2
-	VCMPPS       $0x11, Y2, Y6, Y2
-	VMOVUPS      all32_7fc00000<>+0(SB), Y3
-	VBLENDVPS    Y2, Y0, Y3, Y0
-	VMOVAPS      Y0, Y0
-
-border4:
-	VMOVUPS      all32_0<>+0(SB), Y2
-	VCMPPS       $0x1e, Y2, Y0, Y2
-	VANDPS       Y0, Y2, Y0
-	VMOVAPS      Y0, Y0
-	VANDPS       Y1, Y2, Y1
-	VMOVAPS      Y1, Y1
-	VBROADCASTSS 60(AX), Y2
-	VCMPPS       $0x1d, Y2, Y0, Y3
-	VBLENDVPS    Y3, Y2, Y0, Y0
-	VMOVAPS      Y0, Y0
-	VMOVUPS      all32_0<>+0(SB), Y2
-	VBLENDVPS    Y3, Y2, Y1, Y1
-	VMOVAPS      Y1, Y1
-
-padded3:
-	VROUNDPS     $0x09, Y0, Y1
-	VMOVUPS      all32_3f800000<>+0(SB), Y2
-	VADDPS       Y2, Y1, Y2
-	VSUBPS       Y1, Y0, Y3
-	VSUBPS       Y0, Y2, Y0
-	VBROADCASTSS 108(AX), Y4
-	VBROADCASTSS 120(AX), Y5
-	VCMPPS       $0x1d, Y4, Y1, Y4
-	VCMPPS       $0x12, Y5, Y1, Y1
-	VANDPS       Y1, Y4, Y1
-	VCVTTPS2DQ   Y2, Y2
-	VMOVUPS      2176(AX)(DX*4), Y4
-	VMOVUPS      all32_3f800000<>+0(SB), Y5
-	VADDPS       Y5, Y4, Y4
-	VBROADCASTSS 4(AX), Y5
-	VMULPS       Y5, Y4, Y4
-	VBROADCASTSS 16(AX), Y5
-	VSUBPS       Y5, Y4, Y4
-	VBROADCASTSS 28(AX), Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVAPS      Y4, Y4
-	CMPL         392(AX), $0x00000000
-	JEQ          padded5
-	VBROADCASTSS 40(AX), Y5
-	VMOVAPS      Y5, Y5
-	CMPL         392(AX), $0x00000001
-	JEQ          border6
-	VBROADCASTSS 88(AX), Y6
-	VBROADCASTSS 100(AX), Y7
-	VMOVUPS      all32_80000000<>+0(SB), Y8
-	VSUBPS       Y6, Y4, Y9
-	VPANDN       Y9, Y8, Y9
-	VDIVPS       Y7, Y9, Y10
-	VROUNDPS     $0x0b, Y10, Y10
-	VMOVAPS      Y9, Y9
-	VFNMADD231PS Y7, Y10, Y9
-	VMOVUPS      all32_0<>+0(SB), Y11
-	VCMPPS       $0x11, Y11, Y9, Y11
-	VADDPS       Y7, Y9, Y12
-	VBLENDVPS    Y11, Y12, Y9, Y9
-	VMOVAPS      Y9, Y9
-	VMOVUPS      all32_3f800000<>+0(SB), Y12
-	VSUBPS       Y12, Y10, Y12
-	VBLENDVPS    Y11, Y12, Y10, Y10
-	VMOVAPS      Y10, Y10
-	VMOVUPS      all32_3f000000<>+0(SB), Y11
-	VMULPS       Y11, Y10, Y11
-	VROUNDPS     $0x09, Y11, Y12
-	VCMPPS       $0x0c, Y11, Y12, Y11
-	VCMPPS       $0x11, Y6, Y4, Y4
-	VANDPS       Y8, Y4, Y4
-	VPXOR        Y4, Y5, Y5
-	VANDPS       Y8, Y11, Y4
-	VPXOR        Y4, Y5, Y5
-	VSUBPS       Y9, Y7, Y4
-	VBLENDVPS    Y11, Y4, Y9, Y4
-	VADDPS       Y6, Y4, Y4
-	VMOVUPS      all32_4b000000<>+0(SB), Y6
-	VCMPPS       $0x11, Y6, Y10, Y6
-	VMOVUPS      all32_7fc00000<>+0(SB), Y7
-	VBLENDVPS    Y6, Y4, Y7, Y4
-	VMOVAPS      Y4, Y4
-
-border6:
-	VMOVUPS      all32_0<>+0(SB), Y6
-	VCMPPS       $0x1e, Y6, Y4, Y6
-	VANDPS       Y4, Y6, Y4
-	VMOVAPS      Y4, Y4
-	VANDPS       Y5, Y6, Y5
-	VMOVAPS      Y5, Y5
-	VBROADCASTSS 64(AX), Y6
-	VCMPPS       $0x1d, Y6, Y4, Y7
-	VBLENDVPS    Y7, Y6, Y4, Y4
-	VMOVAPS      Y4, Y4
-	VMOVUPS      all32_0<>+0(SB), Y6
-	VBLENDVPS    Y7, Y6, Y5, Y5
-	VMOVAPS      Y5, Y5
-
-padded5:
-	VROUNDPS     $0x09, Y4, Y5
-	VMOVUPS      all32_3f800000<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y6
-	VSUBPS       Y5, Y4, Y7
-	VSUBPS       Y4, Y6, Y4
-	VBROADCASTSS 112(AX), Y8
-	VBROADCASTSS 124(AX), Y9
-	VCMPPS       $0x1d, Y8, Y5, Y8
-	VCMPPS       $0x12, Y9, Y5, Y5
-	VANDPS       Y5, Y8, Y5
-	VANDPS       Y5, Y1, Y1
-	VCVTTPS2DQ   Y6, Y5
-	VPBROADCASTD 384(AX), Y6
-	VPMULLD      Y6, Y5, Y5
-	VPBROADCASTD 404(AX), Y6
-	VPADDD       Y6, Y2, Y2
-	VPADDD       Y5, Y2, Y2
-	VANDPS       Y2, Y1, Y2
-	VMOVUPS      Y2, 40256(AX)(DX*4)
-	VMULPS       Y4, Y0, Y2
-	VANDPS       Y2, Y1, Y2
-	VMOVUPS      Y2, 4352(AX)(DX*4)
-	VMULPS       Y4, Y3, Y2
-	VANDPS       Y2, Y1, Y2
-	VMOVUPS      Y2, 5440(AX)(DX*4)
-	VMULPS       Y7, Y0, Y0
-	VANDPS       Y0, Y1, Y0
-	VMOVUPS      Y0, 6528(AX)(DX*4)
-	VMULPS       Y7, Y3, Y0
-	VANDPS       Y0, Y1, Y0
-	VMOVUPS      Y0, 7616(AX)(DX*4)
-	ADDQ         $0x00000008, DX
-	JMP          vector1
+skip11:
+	ADDQ $0x00000008, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER

@@ -58,29 +58,17 @@ func gridCubicSample2AVX512F64(cells *byte, n int, input *byte, y *byte)
 //go:noescape
 func gridCubicTerms2AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSample2AVX512BF16 samples one channel at n positions.
+// gridCubicSample2AVX512H16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSample2AVX512BF16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample2AVX512H16(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTerms2AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gridCubicTerms2AVX512H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTerms2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridCubicSample2AVX512F16 samples one channel at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gridCubicSample2AVX512F16(cells *byte, n int, input *byte, y *byte)
-
-// gridCubicTerms2AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gridCubicTerms2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms2AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
 // gridCubicLocate3AVX512F32 fills cells from the coordinates of n positions and the parameters.
 //
@@ -136,29 +124,17 @@ func gridCubicSample3AVX512F64(cells *byte, n int, input *byte, y *byte)
 //go:noescape
 func gridCubicTerms3AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSample3AVX512BF16 samples one channel at n positions.
+// gridCubicSample3AVX512H16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSample3AVX512BF16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample3AVX512H16(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTerms3AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gridCubicTerms3AVX512H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTerms3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridCubicSample3AVX512F16 samples one channel at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gridCubicSample3AVX512F16(cells *byte, n int, input *byte, y *byte)
-
-// gridCubicTerms3AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gridCubicTerms3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms3AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
 // gridCubicLocate2AVX2F32 fills cells from the coordinates of n positions and the parameters.
 //
@@ -214,29 +190,17 @@ func gridCubicSample2AVX2F64(cells *byte, n int, input *byte, y *byte)
 //go:noescape
 func gridCubicTerms2AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSample2AVX2BF16 samples one channel at n positions.
+// gridCubicSample2AVX2H16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSample2AVX2BF16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample2AVX2H16(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTerms2AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gridCubicTerms2AVX2H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTerms2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridCubicSample2AVX2F16 samples one channel at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gridCubicSample2AVX2F16(cells *byte, n int, input *byte, y *byte)
-
-// gridCubicTerms2AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gridCubicTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms2AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
 // gridCubicLocate3AVX2F32 fills cells from the coordinates of n positions and the parameters.
 //
@@ -292,26 +256,14 @@ func gridCubicSample3AVX2F64(cells *byte, n int, input *byte, y *byte)
 //go:noescape
 func gridCubicTerms3AVX2F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridCubicSample3AVX2BF16 samples one channel at n positions.
+// gridCubicSample3AVX2H16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gridCubicSample3AVX2BF16(cells *byte, n int, input *byte, y *byte)
+func gridCubicSample3AVX2H16(cells *byte, n int, input *byte, y *byte)
 
-// gridCubicTerms3AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gridCubicTerms3AVX2H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gridCubicTerms3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridCubicSample3AVX2F16 samples one channel at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gridCubicSample3AVX2F16(cells *byte, n int, input *byte, y *byte)
-
-// gridCubicTerms3AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gridCubicTerms3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gridCubicTerms3AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)

@@ -229,95 +229,50 @@ func gatherBends3AVX512F64(cells *byte, n int, input *byte, channelStride int, d
 //go:noescape
 func gatherShift3AVX512F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
-// gatherSampleAVX512BF16 samples one channel at n positions.
+// gatherSampleAVX512H16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gatherSampleAVX512BF16(cells *byte, n int, input *byte, taps int, y *byte)
+func gatherSampleAVX512H16(cells *byte, n int, input *byte, taps int, y *byte)
 
-// gatherShiftNearestAVX512BF16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+// gatherShiftNearestAVX512H16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
 //
 //go:noescape
-func gatherShiftNearestAVX512BF16(cells *byte, n int, tangent *byte, y *byte)
+func gatherShiftNearestAVX512H16(cells *byte, n int, tangent *byte, y *byte)
 
-// gatherTerms2AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gatherTerms2AVX512H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gatherTerms2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherTerms2AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherBends2AVX512BF16 is gatherTerms of second differences.
+// gatherBends2AVX512H16 is gatherTerms of second differences.
 //
 //go:noescape
-func gatherBends2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherBends2AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherShift2AVX512BF16 makes the gradient of one channel's upstream gradient at n positions;
+// gatherShift2AVX512H16 makes the gradient of one channel's upstream gradient at n positions;
 // tangent is the input's, or nil.
 //
 //go:noescape
-func gatherShift2AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+func gatherShift2AVX512H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
-// gatherTerms3AVX512BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gatherTerms3AVX512H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gatherTerms3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherTerms3AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherBends3AVX512BF16 is gatherTerms of second differences.
+// gatherBends3AVX512H16 is gatherTerms of second differences.
 //
 //go:noescape
-func gatherBends3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherBends3AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherShift3AVX512BF16 makes the gradient of one channel's upstream gradient at n positions;
+// gatherShift3AVX512H16 makes the gradient of one channel's upstream gradient at n positions;
 // tangent is the input's, or nil.
 //
 //go:noescape
-func gatherShift3AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-
-// gatherSampleAVX512F16 samples one channel at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gatherSampleAVX512F16(cells *byte, n int, input *byte, taps int, y *byte)
-
-// gatherShiftNearestAVX512F16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
-//
-//go:noescape
-func gatherShiftNearestAVX512F16(cells *byte, n int, tangent *byte, y *byte)
-
-// gatherTerms2AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gatherTerms2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherBends2AVX512F16 is gatherTerms of second differences.
-//
-//go:noescape
-func gatherBends2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherShift2AVX512F16 makes the gradient of one channel's upstream gradient at n positions;
-// tangent is the input's, or nil.
-//
-//go:noescape
-func gatherShift2AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-
-// gatherTerms3AVX512F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gatherTerms3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherBends3AVX512F16 is gatherTerms of second differences.
-//
-//go:noescape
-func gatherBends3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherShift3AVX512F16 makes the gradient of one channel's upstream gradient at n positions;
-// tangent is the input's, or nil.
-//
-//go:noescape
-func gatherShift3AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+func gatherShift3AVX512H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // widenRowAVX512BF16 converts n elements to f32; n is of whole vectors.
 //
@@ -579,95 +534,50 @@ func gatherBends3AVX2F64(cells *byte, n int, input *byte, channelStride int, dy 
 //go:noescape
 func gatherShift3AVX2F64(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
-// gatherSampleAVX2BF16 samples one channel at n positions.
+// gatherSampleAVX2H16 samples one channel at n positions.
 // The last vector of cells is that of the last positions.
 //
 //go:noescape
-func gatherSampleAVX2BF16(cells *byte, n int, input *byte, taps int, y *byte)
+func gatherSampleAVX2H16(cells *byte, n int, input *byte, taps int, y *byte)
 
-// gatherShiftNearestAVX2BF16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
+// gatherShiftNearestAVX2H16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
 //
 //go:noescape
-func gatherShiftNearestAVX2BF16(cells *byte, n int, tangent *byte, y *byte)
+func gatherShiftNearestAVX2H16(cells *byte, n int, tangent *byte, y *byte)
 
-// gatherTerms2AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gatherTerms2AVX2H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gatherTerms2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherTerms2AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherBends2AVX2BF16 is gatherTerms of second differences.
+// gatherBends2AVX2H16 is gatherTerms of second differences.
 //
 //go:noescape
-func gatherBends2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherBends2AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherShift2AVX2BF16 makes the gradient of one channel's upstream gradient at n positions;
+// gatherShift2AVX2H16 makes the gradient of one channel's upstream gradient at n positions;
 // tangent is the input's, or nil.
 //
 //go:noescape
-func gatherShift2AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+func gatherShift2AVX2H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
-// gatherTerms3AVX2BF16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
+// gatherTerms3AVX2H16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
 // cells' sums. terms is room for 16 times as many vectors as there are sums.
 //
 //go:noescape
-func gatherTerms3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherTerms3AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherBends3AVX2BF16 is gatherTerms of second differences.
+// gatherBends3AVX2H16 is gatherTerms of second differences.
 //
 //go:noescape
-func gatherBends3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+func gatherBends3AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gatherShift3AVX2BF16 makes the gradient of one channel's upstream gradient at n positions;
+// gatherShift3AVX2H16 makes the gradient of one channel's upstream gradient at n positions;
 // tangent is the input's, or nil.
 //
 //go:noescape
-func gatherShift3AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-
-// gatherSampleAVX2F16 samples one channel at n positions.
-// The last vector of cells is that of the last positions.
-//
-//go:noescape
-func gatherSampleAVX2F16(cells *byte, n int, input *byte, taps int, y *byte)
-
-// gatherShiftNearestAVX2F16 is gatherShift for the nearest pixel; there are tangents of three coordinates.
-//
-//go:noescape
-func gatherShiftNearestAVX2F16(cells *byte, n int, tangent *byte, y *byte)
-
-// gatherTerms2AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gatherTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherBends2AVX2F16 is gatherTerms of second differences.
-//
-//go:noescape
-func gatherBends2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherShift2AVX2F16 makes the gradient of one channel's upstream gradient at n positions;
-// tangent is the input's, or nil.
-//
-//go:noescape
-func gatherShift2AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-
-// gatherTerms3AVX2F16 adds one group's terms of the grid's gradient, of up to 16 channels, to the
-// cells' sums. terms is room for 16 times as many vectors as there are sums.
-//
-//go:noescape
-func gatherTerms3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherBends3AVX2F16 is gatherTerms of second differences.
-//
-//go:noescape
-func gatherBends3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gatherShift3AVX2F16 makes the gradient of one channel's upstream gradient at n positions;
-// tangent is the input's, or nil.
-//
-//go:noescape
-func gatherShift3AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+func gatherShift3AVX2H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 
 // widenRowAVX2BF16 converts n elements to f32; n is of whole vectors.
 //

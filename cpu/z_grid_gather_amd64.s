@@ -529,7 +529,11 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Z12
 	VBLENDMPS    Z12, Z11, K1, Z11
 	VMOVAPS      Z11, Z11
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPS      Z11, 19584(CX)(AX*4)
 
+skip5:
 padded3:
 	VCVTPS2DQ    Z10, Z10
 	VPCMPUD      $0x02, Z8, Z10, K1
@@ -542,11 +546,11 @@ padded3:
 	VMULPS       Z5, Z11, Z11
 	VMOVAPS      Z11, Z11
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSS 40(CX), Z12
 	VMOVAPS      Z12, Z12
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSS 88(CX), Z13
 	VBROADCASTSS 100(CX), Z14
 	VMOVUPS      all32_80000000<>+0(SB), Z15
@@ -583,7 +587,7 @@ padded3:
 	VBLENDMPS    Z11, Z13, K2, Z11
 	VMOVAPS      Z11, Z11
 
-border6:
+border7:
 	VMOVUPS      all32_0<>+0(SB), Z13
 	VCMPPS       $0x1e, Z13, Z11, K2
 	VMOVAPS.Z    Z11, K2, Z11
@@ -597,8 +601,12 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Z13
 	VBLENDMPS    Z13, Z12, K2, Z12
 	VMOVAPS      Z12, Z12
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPS      Z12, 20672(CX)(AX*4)
 
-padded5:
+skip8:
+padded6:
 	VCVTPS2DQ Z11, Z11
 	VPCMPUD   $0x02, Z9, Z11, K2
 	VPMULLD   Z7, Z11, Z11
@@ -1411,7 +1419,11 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Z17
 	VBLENDMPS    Z17, Z16, K1, Z16
 	VMOVAPS      Z16, Z16
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPS      Z16, 19584(CX)(AX*4)
 
+skip5:
 padded3:
 	VCVTPS2DQ    Z15, Z15
 	VPCMPUD      $0x02, Z12, Z15, K1
@@ -1424,11 +1436,11 @@ padded3:
 	VMULPS       Z7, Z16, Z16
 	VMOVAPS      Z16, Z16
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSS 40(CX), Z17
 	VMOVAPS      Z17, Z17
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSS 88(CX), Z18
 	VBROADCASTSS 100(CX), Z19
 	VMOVUPS      all32_80000000<>+0(SB), Z20
@@ -1465,7 +1477,7 @@ padded3:
 	VBLENDMPS    Z16, Z18, K2, Z16
 	VMOVAPS      Z16, Z16
 
-border6:
+border7:
 	VMOVUPS      all32_0<>+0(SB), Z18
 	VCMPPS       $0x1e, Z18, Z16, K2
 	VMOVAPS.Z    Z16, K2, Z16
@@ -1479,8 +1491,12 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Z18
 	VBLENDMPS    Z18, Z17, K2, Z17
 	VMOVAPS      Z17, Z17
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPS      Z17, 20672(CX)(AX*4)
 
-padded5:
+skip8:
+padded6:
 	VCVTPS2DQ    Z16, Z16
 	VPCMPUD      $0x02, Z13, Z16, K2
 	VPMULLD      Z10, Z16, Z16
@@ -1494,11 +1510,11 @@ padded5:
 	VMULPS       Z8, Z16, Z16
 	VMOVAPS      Z16, Z16
 	CMPL         392(CX), $0x00000000
-	JEQ          padded7
+	JEQ          padded9
 	VBROADCASTSS 44(CX), Z17
 	VMOVAPS      Z17, Z17
 	CMPL         392(CX), $0x00000001
-	JEQ          border8
+	JEQ          border10
 	VBROADCASTSS 92(CX), Z18
 	VBROADCASTSS 104(CX), Z19
 	VMOVUPS      all32_80000000<>+0(SB), Z20
@@ -1535,7 +1551,7 @@ padded5:
 	VBLENDMPS    Z16, Z18, K2, Z16
 	VMOVAPS      Z16, Z16
 
-border8:
+border10:
 	VMOVUPS      all32_0<>+0(SB), Z18
 	VCMPPS       $0x1e, Z18, Z16, K2
 	VMOVAPS.Z    Z16, K2, Z16
@@ -1549,8 +1565,12 @@ border8:
 	VMOVUPS      all32_0<>+0(SB), Z18
 	VBLENDMPS    Z18, Z17, K2, Z17
 	VMOVAPS      Z17, Z17
+	CMPL         456(CX), $0x00
+	JEQ          skip11
+	VMOVUPS      Z17, 21760(CX)(AX*4)
 
-padded7:
+skip11:
+padded9:
 	VCVTPS2DQ Z16, Z16
 	VPCMPUD   $0x02, Z14, Z16, K2
 	VPMULLD   Z11, Z16, Z16
@@ -2587,7 +2607,11 @@ border4:
 	VMOVUPD      all32_0<>+0(SB), Z12
 	VBLENDMPD    Z12, Z11, K1, Z11
 	VMOVAPD      Z11, Z11
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPD      Z11, 39168(CX)(AX*8)
 
+skip5:
 padded3:
 	VCVTPD2DQ    Z10, Y10
 	VPCMPUD      $0x02, Y8, Y10, K1
@@ -2600,11 +2624,11 @@ padded3:
 	VMULPD       Z5, Z11, Z11
 	VMOVAPD      Z11, Z11
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSD 80(CX), Z12
 	VMOVAPD      Z12, Z12
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSD 176(CX), Z13
 	VBROADCASTSD 200(CX), Z14
 	VMOVUPD      all64_8000000000000000<>+0(SB), Z15
@@ -2641,7 +2665,7 @@ padded3:
 	VBLENDMPD    Z11, Z13, K2, Z11
 	VMOVAPD      Z11, Z11
 
-border6:
+border7:
 	VMOVUPD      all32_0<>+0(SB), Z13
 	VCMPPD       $0x1e, Z13, Z11, K2
 	VMOVAPD.Z    Z11, K2, Z11
@@ -2655,8 +2679,12 @@ border6:
 	VMOVUPD      all32_0<>+0(SB), Z13
 	VBLENDMPD    Z13, Z12, K2, Z12
 	VMOVAPD      Z12, Z12
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPD      Z12, 41344(CX)(AX*8)
 
-padded5:
+skip8:
+padded6:
 	VCVTPD2DQ Z11, Y11
 	VPCMPUD   $0x02, Y9, Y11, K2
 	VPMULLD   Y7, Y11, Y11
@@ -3445,7 +3473,11 @@ border4:
 	VMOVUPD      all32_0<>+0(SB), Z17
 	VBLENDMPD    Z17, Z16, K1, Z16
 	VMOVAPD      Z16, Z16
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPD      Z16, 39168(CX)(AX*8)
 
+skip5:
 padded3:
 	VCVTPD2DQ    Z15, Y15
 	VPCMPUD      $0x02, Y12, Y15, K1
@@ -3458,11 +3490,11 @@ padded3:
 	VMULPD       Z7, Z16, Z16
 	VMOVAPD      Z16, Z16
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSD 80(CX), Z17
 	VMOVAPD      Z17, Z17
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSD 176(CX), Z18
 	VBROADCASTSD 200(CX), Z19
 	VMOVUPD      all64_8000000000000000<>+0(SB), Z20
@@ -3499,7 +3531,7 @@ padded3:
 	VBLENDMPD    Z16, Z18, K2, Z16
 	VMOVAPD      Z16, Z16
 
-border6:
+border7:
 	VMOVUPD      all32_0<>+0(SB), Z18
 	VCMPPD       $0x1e, Z18, Z16, K2
 	VMOVAPD.Z    Z16, K2, Z16
@@ -3513,8 +3545,12 @@ border6:
 	VMOVUPD      all32_0<>+0(SB), Z18
 	VBLENDMPD    Z18, Z17, K2, Z17
 	VMOVAPD      Z17, Z17
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPD      Z17, 41344(CX)(AX*8)
 
-padded5:
+skip8:
+padded6:
 	VCVTPD2DQ    Z16, Y16
 	VPCMPUD      $0x02, Y13, Y16, K2
 	VPMULLD      Y10, Y16, Y16
@@ -3528,11 +3564,11 @@ padded5:
 	VMULPD       Z8, Z16, Z16
 	VMOVAPD      Z16, Z16
 	CMPL         392(CX), $0x00000000
-	JEQ          padded7
+	JEQ          padded9
 	VBROADCASTSD 88(CX), Z17
 	VMOVAPD      Z17, Z17
 	CMPL         392(CX), $0x00000001
-	JEQ          border8
+	JEQ          border10
 	VBROADCASTSD 184(CX), Z18
 	VBROADCASTSD 208(CX), Z19
 	VMOVUPD      all64_8000000000000000<>+0(SB), Z20
@@ -3569,7 +3605,7 @@ padded5:
 	VBLENDMPD    Z16, Z18, K2, Z16
 	VMOVAPD      Z16, Z16
 
-border8:
+border10:
 	VMOVUPD      all32_0<>+0(SB), Z18
 	VCMPPD       $0x1e, Z18, Z16, K2
 	VMOVAPD.Z    Z16, K2, Z16
@@ -3583,8 +3619,12 @@ border8:
 	VMOVUPD      all32_0<>+0(SB), Z18
 	VBLENDMPD    Z18, Z17, K2, Z17
 	VMOVAPD      Z17, Z17
+	CMPL         456(CX), $0x00
+	JEQ          skip11
+	VMOVUPD      Z17, 43520(CX)(AX*8)
 
-padded7:
+skip11:
+padded9:
 	VCVTPD2DQ Z16, Y16
 	VPCMPUD   $0x02, Y14, Y16, K2
 	VPMULLD   Y11, Y16, Y16
@@ -9030,9 +9070,9 @@ done2:
 	VZEROUPPER
 	RET
 
-// func gatherSampleAVX512BF16(cells *byte, n int, input *byte, taps int, y *byte)
+// func gatherSampleAVX512H16(cells *byte, n int, input *byte, taps int, y *byte)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherSampleAVX512BF16(SB), NOSPLIT, $0-40
+TEXT ·gatherSampleAVX512H16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ input+16(FP), BX
@@ -9095,19 +9135,29 @@ taps5:
 	SHRQ        $0x20, R11
 	VPINSRW     $0x07, (BX)(R11*2), X2, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps5
-	JMP         edgeDone4
+	CMPB        460(CX), $0x00
+	JNE         kind7
+	VCVTPH2PS   Y1, Z1
+	JMP         done6
+
+kind7:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done6
+
+done6:
+	VMULPS  (R8), Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps5
+	JMP     edgeDone4
 
 edge3:
-taps6:
+taps9:
 	VMOVUPS     all32_0<>+0(SB), Z1
 	VMOVUPS     (R9), Z2
 	VPMAXSD     Z1, Z2, Z1
@@ -9167,21 +9217,38 @@ taps6:
 	VPACKSSDW   X3, X4, X3
 	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps6
+	CMPB        460(CX), $0x00
+	JNE         kind11
+	VCVTPH2PS   Y1, Z1
+	JMP         done10
+
+kind11:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done10
+
+done10:
+	VMULPS  (R8), Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps9
 
 edgeDone4:
 	MOVQ      AX, R8
 	LEAQ      -16(DX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(CX), $0x00
+	JNE       kind14
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	JMP       done13
+
+kind14:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -9190,8 +9257,11 @@ edgeDone4:
 	VPSRLD    $0x10, Z1, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
+	JMP       done13
+
+done13:
+	ADDQ $0x00000010, AX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -9251,9 +9321,9 @@ DATA all32_8000<>+56(SB)/4, $0x00008000
 DATA all32_8000<>+60(SB)/4, $0x00008000
 GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
 
-// func gatherShiftNearestAVX512BF16(cells *byte, n int, tangent *byte, y *byte)
+// func gatherShiftNearestAVX512H16(cells *byte, n int, tangent *byte, y *byte)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherShiftNearestAVX512BF16(SB), NOSPLIT, $0-32
+TEXT ·gatherShiftNearestAVX512H16(SB), NOSPLIT, $0-32
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ tangent+16(FP), BX
@@ -9312,11 +9382,21 @@ vector1:
 	SHRQ        $0x20, DI
 	VPINSRW     $0x07, (BX)(DI*2), X2, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	JMP         edgeDone5
+	CMPB        460(CX), $0x00
+	JNE         kind7
+	VCVTPH2PS   Y1, Z1
+	JMP         done6
+
+kind7:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done6
+
+done6:
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
+	JMP     edgeDone5
 
 edge4:
 	VMOVUPS     all32_0<>+0(SB), Z1
@@ -9378,10 +9458,20 @@ edge4:
 	VPACKSSDW   X3, X4, X3
 	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
+	CMPB        460(CX), $0x00
+	JNE         kind10
+	VCVTPH2PS   Y1, Z1
+	JMP         done9
+
+kind10:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done9
+
+done9:
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
 
 edgeDone5:
 none3:
@@ -9404,6 +9494,13 @@ none3:
 	LEAQ      -16(DX), R8
 	CMPQ      DI, R8
 	CMOVQGT   R8, DI
+	CMPB      460(CX), $0x00
+	JNE       kind13
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (SI)(DI*2)
+	JMP       done12
+
+kind13:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -9412,16 +9509,19 @@ none3:
 	VPSRLD    $0x10, Z1, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU64 Y0, (SI)(DI*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
+	JMP       done12
+
+done12:
+	ADDQ $0x00000010, AX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
 	RET
 
-// func gatherTerms2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// func gatherTerms2AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherTerms2AVX512BF16(SB), NOSPLIT, $320-64
+TEXT ·gatherTerms2AVX512H16(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -9509,17 +9609,27 @@ taps9:
 	SHRQ        $0x20, R12
 	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
+	CMPB        460(CX), $0x00
+	JNE         kind11
+	VCVTPH2PS   Y0, Z0
+	JMP         done10
+
+kind11:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done10
+
+done10:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS     all32_0<>+0(SB), Z0
 	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
@@ -9579,45 +9689,65 @@ taps10:
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
+	CMPB        460(CX), $0x00
+	JNE         kind15
+	VCVTPH2PS   Y0, Z0
+	JMP         done14
+
+kind15:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done14
+
+done14:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -256(R9), Z0
 	VMOVUPS   -192(R9), Z1
 	VMOVUPS   -128(R9), Z2
 	VMOVUPS   -64(R9), Z3
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Z4
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VSUBPS    Z0, Z1, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R8)
-	VSUBPS    Z2, Z3, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R8)
-	VSUBPS    Z0, Z2, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 128(R8)
-	VSUBPS    Z1, Z3, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R8)
-	ADDQ      $0x00000100, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000004, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Z4, Z4
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Z0, Z1, Z5
+	VMULPS  Z5, Z4, Z5
+	VMOVUPS Z5, (R8)
+	VSUBPS  Z2, Z3, Z5
+	VMULPS  Z5, Z4, Z5
+	VMOVUPS Z5, 64(R8)
+	VSUBPS  Z0, Z2, Z0
+	VMULPS  Z0, Z4, Z0
+	VMOVUPS Z0, 128(R8)
+	VSUBPS  Z1, Z3, Z0
+	VMULPS  Z0, Z4, Z0
+	VMOVUPS Z0, 192(R8)
+	ADDQ    $0x00000100, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000004, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -9627,14 +9757,14 @@ fold12:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -9656,11 +9786,11 @@ fold14:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS 2048(BX), Z2
@@ -9698,10 +9828,10 @@ fold16:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000010, AX
 	JMP  vector4
 
@@ -9709,9 +9839,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherBends2AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// func gatherBends2AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherBends2AVX512BF16(SB), NOSPLIT, $320-64
+TEXT ·gatherBends2AVX512H16(SB), NOSPLIT, $320-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -9799,17 +9929,27 @@ taps9:
 	SHRQ        $0x20, R12
 	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
+	CMPB        460(CX), $0x00
+	JNE         kind11
+	VCVTPH2PS   Y0, Z0
+	JMP         done10
+
+kind11:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done10
+
+done10:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS     all32_0<>+0(SB), Z0
 	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
@@ -9869,38 +10009,58 @@ taps10:
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
+	CMPB        460(CX), $0x00
+	JNE         kind15
+	VCVTPH2PS   Y0, Z0
+	JMP         done14
+
+kind15:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done14
+
+done14:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -256(R9), Z0
 	VMOVUPS   -192(R9), Z1
 	VMOVUPS   -128(R9), Z2
 	VMOVUPS   -64(R9), Z3
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Z4
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VSUBPS    Z2, Z3, Z2
-	VSUBPS    Z0, Z1, Z0
-	VSUBPS    Z0, Z2, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, (R8)
-	ADDQ      $0x00000040, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000001, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Z4, Z4
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Z2, Z3, Z2
+	VSUBPS  Z0, Z1, Z0
+	VSUBPS  Z0, Z2, Z0
+	VMULPS  Z0, Z4, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    $0x00000040, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000001, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -9910,14 +10070,14 @@ fold12:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -9939,11 +10099,11 @@ fold14:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS 512(BX), Z2
@@ -9981,10 +10141,10 @@ fold16:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000010, AX
 	JMP  vector4
 
@@ -9992,9 +10152,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherShift2AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// func gatherShift2AVX512H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherShift2AVX512BF16(SB), NOSPLIT, $320-40
+TEXT ·gatherShift2AVX512H16(SB), NOSPLIT, $320-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ input+16(FP), BX
@@ -10059,19 +10219,29 @@ taps6:
 	SHRQ        $0x20, R11
 	VPINSRW     $0x07, (SI)(R11*2), X2, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps6
-	JMP         edgeDone5
+	CMPB        460(CX), $0x00
+	JNE         kind8
+	VCVTPH2PS   Y1, Z1
+	JMP         done7
+
+kind8:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done7
+
+done7:
+	VMULPS  (R8), Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps6
+	JMP     edgeDone5
 
 edge4:
-taps7:
+taps10:
 	VMOVUPS     all32_0<>+0(SB), Z1
 	VMOVUPS     (R9), Z2
 	VPMAXSD     Z1, Z2, Z1
@@ -10131,15 +10301,25 @@ taps7:
 	VPACKSSDW   X3, X4, X3
 	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps7
+	CMPB        460(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS   Y1, Z1
+	JMP         done11
+
+kind12:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done11
+
+done11:
+	VMULPS  (R8), Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps10
 
 edgeDone5:
 none3:
@@ -10148,9 +10328,9 @@ none3:
 	LEAQ 40256(CX)(AX*4), R9
 	MOVQ $0x00000004, R10
 	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
+	JNE  edge14
 
-taps10:
+taps16:
 	MOVQ        (R9), R11
 	MOVL        R11, R12
 	MOVWQZX     (BX)(R12*2), R12
@@ -10194,17 +10374,27 @@ taps10:
 	SHRQ        $0x20, R11
 	VPINSRW     $0x07, (BX)(R11*2), X2, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps10
-	JMP         edgeDone9
+	CMPB        460(CX), $0x00
+	JNE         kind18
+	VCVTPH2PS   Y1, Z1
+	JMP         done17
 
-edge8:
-taps11:
+kind18:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done17
+
+done17:
+	VMOVUPS Z1, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps16
+	JMP     edgeDone15
+
+edge14:
+taps20:
 	VMOVUPS     all32_0<>+0(SB), Z1
 	VMOVUPS     (R9), Z2
 	VPMAXSD     Z1, Z2, Z1
@@ -10264,15 +10454,25 @@ taps11:
 	VPACKSSDW   X3, X4, X3
 	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps11
+	CMPB        460(CX), $0x00
+	JNE         kind22
+	VCVTPH2PS   Y1, Z1
+	JMP         done21
 
-edgeDone9:
+kind22:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done21
+
+done21:
+	VMOVUPS Z1, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps20
+
+edgeDone15:
 	VMOVUPS      -256(R8), Z1
 	VMOVUPS      -192(R8), Z2
 	VMOVUPS      -128(R8), Z3
@@ -10286,7 +10486,7 @@ edgeDone9:
 	VADDPS       Z6, Z5, Z5
 	VBROADCASTSS 36(CX), Z6
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
+	JEQ          zeros24
 	VMOVUPS      19584(CX)(AX*4), Z6
 	VMOVAPS      Z6, Z6
 	VMOVUPS      all32_0<>+0(SB), Z7
@@ -10294,7 +10494,7 @@ edgeDone9:
 	VMOVAPS.Z    Z5, K1, Z5
 	VMOVAPS      Z5, Z5
 
-zeros12:
+zeros24:
 	VMOVUPS      22848(CX)(AX*4), Z7
 	VMOVUPS      all32_0<>+0(SB), Z8
 	VCMPPS       $0x04, Z8, Z7, K1
@@ -10313,7 +10513,7 @@ zeros12:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 40(CX), Z2
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
+	JEQ          zeros25
 	VMOVUPS      20672(CX)(AX*4), Z2
 	VMOVAPS      Z2, Z2
 	VMOVUPS      all32_0<>+0(SB), Z3
@@ -10321,7 +10521,7 @@ zeros12:
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVAPS      Z1, Z1
 
-zeros13:
+zeros25:
 	VMOVUPS   22848(CX)(AX*4), Z3
 	VMOVUPS   all32_0<>+0(SB), Z4
 	VCMPPS    $0x04, Z4, Z3, K1
@@ -10335,6 +10535,13 @@ zeros13:
 	LEAQ      -16(DX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(CX), $0x00
+	JNE       kind27
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	JMP       done26
+
+kind27:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -10343,16 +10550,19 @@ zeros13:
 	VPSRLD    $0x10, Z1, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
+	JMP       done26
+
+done26:
+	ADDQ $0x00000010, AX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
 	RET
 
-// func gatherTerms3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// func gatherTerms3AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherTerms3AVX512BF16(SB), NOSPLIT, $576-64
+TEXT ·gatherTerms3AVX512H16(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -10440,17 +10650,27 @@ taps9:
 	SHRQ        $0x20, R12
 	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
+	CMPB        460(CX), $0x00
+	JNE         kind11
+	VCVTPH2PS   Y0, Z0
+	JMP         done10
+
+kind11:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done10
+
+done10:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS     all32_0<>+0(SB), Z0
 	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
@@ -10510,13 +10730,23 @@ taps10:
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
+	CMPB        460(CX), $0x00
+	JNE         kind15
+	VCVTPH2PS   Y0, Z0
+	JMP         done14
+
+kind15:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done14
+
+done14:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -512(R9), Z0
@@ -10527,56 +10757,66 @@ edgeDone8:
 	VMOVUPS   -192(R9), Z5
 	VMOVUPS   -128(R9), Z6
 	VMOVUPS   -64(R9), Z7
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Z8
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VSUBPS    Z0, Z1, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R8)
-	VSUBPS    Z2, Z3, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R8)
-	VSUBPS    Z4, Z5, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R8)
-	VSUBPS    Z6, Z7, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R8)
-	VSUBPS    Z0, Z2, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 256(R8)
-	VSUBPS    Z1, Z3, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 320(R8)
-	VSUBPS    Z4, Z6, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 384(R8)
-	VSUBPS    Z5, Z7, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 448(R8)
-	VSUBPS    Z0, Z4, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 512(R8)
-	VSUBPS    Z1, Z5, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 576(R8)
-	VSUBPS    Z2, Z6, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 640(R8)
-	VSUBPS    Z3, Z7, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 704(R8)
-	ADDQ      $0x00000300, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x0000000c, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Z8, Z8
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Z0, Z1, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, (R8)
+	VSUBPS  Z2, Z3, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 64(R8)
+	VSUBPS  Z4, Z5, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 128(R8)
+	VSUBPS  Z6, Z7, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 192(R8)
+	VSUBPS  Z0, Z2, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 256(R8)
+	VSUBPS  Z1, Z3, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 320(R8)
+	VSUBPS  Z4, Z6, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 384(R8)
+	VSUBPS  Z5, Z7, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 448(R8)
+	VSUBPS  Z0, Z4, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 512(R8)
+	VSUBPS  Z1, Z5, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 576(R8)
+	VSUBPS  Z2, Z6, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 640(R8)
+	VSUBPS  Z3, Z7, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 704(R8)
+	ADDQ    $0x00000300, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x0000000c, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -10586,14 +10826,14 @@ fold12:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -10615,11 +10855,11 @@ fold14:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS 6144(BX), Z2
@@ -10657,10 +10897,10 @@ fold16:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000010, AX
 	JMP  vector4
 
@@ -10668,9 +10908,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherBends3AVX512BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// func gatherBends3AVX512H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherBends3AVX512BF16(SB), NOSPLIT, $576-64
+TEXT ·gatherBends3AVX512H16(SB), NOSPLIT, $576-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -10758,17 +10998,27 @@ taps9:
 	SHRQ        $0x20, R12
 	VPINSRW     $0x07, (BX)(R12*2), X1, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
+	CMPB        460(CX), $0x00
+	JNE         kind11
+	VCVTPH2PS   Y0, Z0
+	JMP         done10
+
+kind11:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done10
+
+done10:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS     all32_0<>+0(SB), Z0
 	VMOVUPS     (R10), Z1
 	VPMAXSD     Z0, Z1, Z0
@@ -10828,13 +11078,23 @@ taps10:
 	VPACKSSDW   X2, X3, X2
 	VPANDN      X1, X2, X1
 	VINSERTI128 $0x01, X1, Y0, Y0
-	VPMOVZXWD   Y0, Z0
-	VPSLLD      $0x10, Z0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
+	CMPB        460(CX), $0x00
+	JNE         kind15
+	VCVTPH2PS   Y0, Z0
+	JMP         done14
+
+kind15:
+	VPMOVZXWD Y0, Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVAPS   Z0, Z0
+	JMP       done14
+
+done14:
+	VMOVUPS Z0, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -512(R9), Z0
@@ -10845,50 +11105,60 @@ edgeDone8:
 	VMOVUPS   -192(R9), Z5
 	VMOVUPS   -128(R9), Z6
 	VMOVUPS   -64(R9), Z7
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Z8
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VSUBPS    Z2, Z3, Z9
-	VSUBPS    Z0, Z1, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R8)
-	VSUBPS    Z6, Z7, Z9
-	VSUBPS    Z4, Z5, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R8)
-	VSUBPS    Z4, Z5, Z9
-	VSUBPS    Z0, Z1, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R8)
-	VSUBPS    Z6, Z7, Z9
-	VSUBPS    Z2, Z3, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R8)
-	VSUBPS    Z4, Z6, Z4
-	VSUBPS    Z0, Z2, Z0
-	VSUBPS    Z0, Z4, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 256(R8)
-	VSUBPS    Z5, Z7, Z0
-	VSUBPS    Z1, Z3, Z1
-	VSUBPS    Z1, Z0, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 320(R8)
-	ADDQ      $0x00000180, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000006, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Z8, Z8
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Z2, Z3, Z9
+	VSUBPS  Z0, Z1, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, (R8)
+	VSUBPS  Z6, Z7, Z9
+	VSUBPS  Z4, Z5, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 64(R8)
+	VSUBPS  Z4, Z5, Z9
+	VSUBPS  Z0, Z1, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 128(R8)
+	VSUBPS  Z6, Z7, Z9
+	VSUBPS  Z2, Z3, Z10
+	VSUBPS  Z10, Z9, Z9
+	VMULPS  Z9, Z8, Z9
+	VMOVUPS Z9, 192(R8)
+	VSUBPS  Z4, Z6, Z4
+	VSUBPS  Z0, Z2, Z0
+	VSUBPS  Z0, Z4, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 256(R8)
+	VSUBPS  Z5, Z7, Z0
+	VSUBPS  Z1, Z3, Z1
+	VSUBPS  Z1, Z0, Z0
+	VMULPS  Z0, Z8, Z0
+	VMOVUPS Z0, 320(R8)
+	ADDQ    $0x00000180, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000006, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -10898,14 +11168,14 @@ fold12:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS all32_0<>+0(SB), Z2
@@ -10927,11 +11197,11 @@ fold14:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
 	VMOVUPS 3072(BX), Z2
@@ -10969,10 +11239,10 @@ fold16:
 	ADDQ    $0x40, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000010, AX
 	JMP  vector4
 
@@ -10980,9 +11250,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherShift3AVX512BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// func gatherShift3AVX512H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherShift3AVX512BF16(SB), NOSPLIT, $576-40
+TEXT ·gatherShift3AVX512H16(SB), NOSPLIT, $576-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ input+16(FP), BX
@@ -11047,19 +11317,29 @@ taps6:
 	SHRQ        $0x20, R11
 	VPINSRW     $0x07, (SI)(R11*2), X2, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps6
-	JMP         edgeDone5
+	CMPB        460(CX), $0x00
+	JNE         kind8
+	VCVTPH2PS   Y1, Z1
+	JMP         done7
+
+kind8:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done7
+
+done7:
+	VMULPS  (R8), Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps6
+	JMP     edgeDone5
 
 edge4:
-taps7:
+taps10:
 	VMOVUPS     all32_0<>+0(SB), Z1
 	VMOVUPS     (R9), Z2
 	VPMAXSD     Z1, Z2, Z1
@@ -11119,15 +11399,25 @@ taps7:
 	VPACKSSDW   X3, X4, X3
 	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps7
+	CMPB        460(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS   Y1, Z1
+	JMP         done11
+
+kind12:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done11
+
+done11:
+	VMULPS  (R8), Z1, Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z0, Z0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps10
 
 edgeDone5:
 none3:
@@ -11136,9 +11426,9 @@ none3:
 	LEAQ 40256(CX)(AX*4), R9
 	MOVQ $0x00000008, R10
 	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
+	JNE  edge14
 
-taps10:
+taps16:
 	MOVQ        (R9), R11
 	MOVL        R11, R12
 	MOVWQZX     (BX)(R12*2), R12
@@ -11182,17 +11472,27 @@ taps10:
 	SHRQ        $0x20, R11
 	VPINSRW     $0x07, (BX)(R11*2), X2, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps10
-	JMP         edgeDone9
+	CMPB        460(CX), $0x00
+	JNE         kind18
+	VCVTPH2PS   Y1, Z1
+	JMP         done17
 
-edge8:
-taps11:
+kind18:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done17
+
+done17:
+	VMOVUPS Z1, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps16
+	JMP     edgeDone15
+
+edge14:
+taps20:
 	VMOVUPS     all32_0<>+0(SB), Z1
 	VMOVUPS     (R9), Z2
 	VPMAXSD     Z1, Z2, Z1
@@ -11252,15 +11552,25 @@ taps11:
 	VPACKSSDW   X3, X4, X3
 	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y1
-	VPMOVZXWD   Y1, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps11
+	CMPB        460(CX), $0x00
+	JNE         kind22
+	VCVTPH2PS   Y1, Z1
+	JMP         done21
 
-edgeDone9:
+kind22:
+	VPMOVZXWD Y1, Z1
+	VPSLLD    $0x10, Z1, Z1
+	VMOVAPS   Z1, Z1
+	JMP       done21
+
+done21:
+	VMOVUPS Z1, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps20
+
+edgeDone15:
 	VMOVUPS      -512(R8), Z1
 	VMOVUPS      -448(R8), Z2
 	VMOVUPS      -384(R8), Z3
@@ -11290,7 +11600,7 @@ edgeDone9:
 	VADDPS       Z10, Z9, Z9
 	VBROADCASTSS 36(CX), Z10
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
+	JEQ          zeros24
 	VMOVUPS      19584(CX)(AX*4), Z10
 	VMOVAPS      Z10, Z10
 	VMOVUPS      all32_0<>+0(SB), Z11
@@ -11298,7 +11608,7 @@ edgeDone9:
 	VMOVAPS.Z    Z9, K1, Z9
 	VMOVAPS      Z9, Z9
 
-zeros12:
+zeros24:
 	VMOVUPS      22848(CX)(AX*4), Z11
 	VMOVUPS      all32_0<>+0(SB), Z12
 	VCMPPS       $0x04, Z12, Z11, K1
@@ -11329,7 +11639,7 @@ zeros12:
 	VADDPS       Z10, Z9, Z9
 	VBROADCASTSS 40(CX), Z10
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
+	JEQ          zeros25
 	VMOVUPS      20672(CX)(AX*4), Z10
 	VMOVAPS      Z10, Z10
 	VMOVUPS      all32_0<>+0(SB), Z11
@@ -11337,7 +11647,7 @@ zeros12:
 	VMOVAPS.Z    Z9, K1, Z9
 	VMOVAPS      Z9, Z9
 
-zeros13:
+zeros25:
 	VMOVUPS      22848(CX)(AX*4), Z11
 	VMOVUPS      all32_0<>+0(SB), Z12
 	VCMPPS       $0x04, Z12, Z11, K1
@@ -11374,7 +11684,7 @@ zeros13:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 44(CX), Z2
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros14
+	JEQ          zeros26
 	VMOVUPS      21760(CX)(AX*4), Z2
 	VMOVAPS      Z2, Z2
 	VMOVUPS      all32_0<>+0(SB), Z3
@@ -11382,7 +11692,7 @@ zeros13:
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVAPS      Z1, Z1
 
-zeros14:
+zeros26:
 	VMOVUPS   22848(CX)(AX*4), Z3
 	VMOVUPS   all32_0<>+0(SB), Z4
 	VCMPPS    $0x04, Z4, Z3, K1
@@ -11396,6 +11706,13 @@ zeros14:
 	LEAQ      -16(DX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(CX), $0x00
+	JNE       kind28
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVDQU64 Y0, (DI)(R8*2)
+	JMP       done27
+
+kind28:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -11404,2287 +11721,11 @@ zeros14:
 	VPSRLD    $0x10, Z1, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
+	JMP       done27
 
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherSampleAVX512F16(cells *byte, n int, input *byte, taps int, y *byte)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherSampleAVX512F16(SB), NOSPLIT, $0-40
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ input+16(FP), BX
-	MOVQ taps+24(FP), SI
-	MOVQ y+32(FP), DI
-	XORQ AX, AX
-
-vector1:
-	CMPQ    AX, DX
-	JGE     done2
-	VMOVUPS all32_0<>+0(SB), Z0
-	VMOVAPS Z0, Z0
-	LEAQ    4352(CX)(AX*4), R8
-	LEAQ    40256(CX)(AX*4), R9
-	MOVQ    SI, R10
-	CMPL    48960(CX)(AX*4), $0x00
-	JNE     edge3
-
-taps5:
-	MOVQ        (R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X1, X1
-	MOVQ        8(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X1, X1
-	MOVQ        16(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X1, X1
-	MOVQ        24(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X1, X1
-	MOVQ        32(R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X2, X2
-	MOVQ        40(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X2, X2
-	MOVQ        48(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X2, X2
-	MOVQ        56(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X2, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps5
-	JMP         edgeDone4
-
-edge3:
-taps6:
-	VMOVUPS     all32_0<>+0(SB), Z1
-	VMOVUPS     (R9), Z2
-	VPMAXSD     Z1, Z2, Z1
-	VMOVUPS     Z1, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X1, X1
-	MOVQ        50056(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X1, X1
-	MOVQ        50064(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X1, X1
-	MOVQ        50072(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X1, X1
-	MOVQ        50080(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X2, X2
-	MOVQ        50088(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X2, X2
-	MOVQ        50096(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X2, X2
-	MOVQ        50104(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X2, X2
-	VMOVDQU     16(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     (R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X1, X3, X1
-	VMOVDQU     48(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     32(R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X2, X3, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps6
-
-edgeDone4:
-	MOVQ      AX, R8
-	LEAQ      -16(DX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherShiftNearestAVX512F16(cells *byte, n int, tangent *byte, y *byte)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherShiftNearestAVX512F16(SB), NOSPLIT, $0-32
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ tangent+16(FP), BX
-	MOVQ y+24(FP), SI
-	XORQ AX, AX
-
-vector1:
-	CMPQ        AX, DX
-	JGE         done2
-	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVAPS     Z0, Z0
-	TESTQ       BX, BX
-	JE          none3
-	CMPL        48960(CX)(AX*4), $0x00
-	JNE         edge4
-	MOVQ        40256(CX)(AX*4), DI
-	MOVL        DI, R8
-	MOVWQZX     (BX)(R8*2), R8
-	VMOVD       R8, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x01, (BX)(DI*2), X1, X1
-	MOVQ        40264(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x02, (BX)(R8*2), X1, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x03, (BX)(DI*2), X1, X1
-	MOVQ        40272(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x04, (BX)(R8*2), X1, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x05, (BX)(DI*2), X1, X1
-	MOVQ        40280(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x06, (BX)(R8*2), X1, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x07, (BX)(DI*2), X1, X1
-	MOVQ        40288(CX)(AX*4), DI
-	MOVL        DI, R8
-	MOVWQZX     (BX)(R8*2), R8
-	VMOVD       R8, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x01, (BX)(DI*2), X2, X2
-	MOVQ        40296(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x02, (BX)(R8*2), X2, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x03, (BX)(DI*2), X2, X2
-	MOVQ        40304(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x04, (BX)(R8*2), X2, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x05, (BX)(DI*2), X2, X2
-	MOVQ        40312(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x06, (BX)(R8*2), X2, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x07, (BX)(DI*2), X2, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	JMP         edgeDone5
-
-edge4:
-	VMOVUPS     all32_0<>+0(SB), Z1
-	VMOVUPS     40256(CX)(AX*4), Z2
-	VPMAXSD     Z1, Z2, Z1
-	VMOVUPS     Z1, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), DI
-	MOVL        DI, R8
-	MOVWQZX     (BX)(R8*2), R8
-	VMOVD       R8, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x01, (BX)(DI*2), X1, X1
-	MOVQ        50056(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x02, (BX)(R8*2), X1, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x03, (BX)(DI*2), X1, X1
-	MOVQ        50064(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x04, (BX)(R8*2), X1, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x05, (BX)(DI*2), X1, X1
-	MOVQ        50072(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x06, (BX)(R8*2), X1, X1
-	SHRQ        $0x20, DI
-	VPINSRW     $0x07, (BX)(DI*2), X1, X1
-	MOVQ        50080(CX)(AX*4), DI
-	MOVL        DI, R8
-	MOVWQZX     (BX)(R8*2), R8
-	VMOVD       R8, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x01, (BX)(DI*2), X2, X2
-	MOVQ        50088(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x02, (BX)(R8*2), X2, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x03, (BX)(DI*2), X2, X2
-	MOVQ        50096(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x04, (BX)(R8*2), X2, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x05, (BX)(DI*2), X2, X2
-	MOVQ        50104(CX)(AX*4), DI
-	MOVL        DI, R8
-	VPINSRW     $0x06, (BX)(R8*2), X2, X2
-	SHRQ        $0x20, DI
-	VPINSRW     $0x07, (BX)(DI*2), X2, X2
-	VMOVDQU     40272(CX)(AX*4), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     40256(CX)(AX*4), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X1, X3, X1
-	VMOVDQU     40304(CX)(AX*4), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     40288(CX)(AX*4), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X2, X3, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-
-edgeDone5:
-none3:
-	VMOVUPS   all32_0<>+0(SB), Z1
-	VMOVUPS   1088(CX)(AX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVAPS   Z0, Z0
-	VMOVUPS   all32_0<>+0(SB), Z1
-	VMOVUPS   2176(CX)(AX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVAPS   Z0, Z0
-	VMOVUPS   all32_0<>+0(SB), Z1
-	VMOVUPS   3264(CX)(AX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVAPS   Z0, Z0
-	MOVQ      AX, DI
-	LEAQ      -16(DX), R8
-	CMPQ      DI, R8
-	CMOVQGT   R8, DI
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU64 Y0, (SI)(DI*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherTerms2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherTerms2AVX512F16(SB), NOSPLIT, $320-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000010, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000040, BX
-
-few1:
-clear2:
-	VMOVUPS Z0, (AX)
-	ADDQ    $0x40, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -16(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 64(SP), R9
-	ANDQ $-64, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000004, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ        (R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        8(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        16(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        24(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        32(R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        40(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        48(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        56(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R10), Z1
-	VPMAXSD     Z0, Z1, Z0
-	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VMOVDQU     16(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X0, X2, X0
-	VMOVDQU     48(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X1, X2, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
-
-edgeDone8:
-	VMOVUPS   -256(R9), Z0
-	VMOVUPS   -192(R9), Z1
-	VMOVUPS   -128(R9), Z2
-	VMOVUPS   -64(R9), Z3
-	VCVTPH2PS (SI), Z4
-	VSUBPS    Z0, Z1, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, (R8)
-	VSUBPS    Z2, Z3, Z5
-	VMULPS    Z5, Z4, Z5
-	VMOVUPS   Z5, 64(R8)
-	VSUBPS    Z0, Z2, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 128(R8)
-	VSUBPS    Z1, Z3, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, 192(R8)
-	ADDQ      $0x00000100, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000004, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(BX), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS 2048(BX), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1024(BX), Z2
-	VMOVUPS 3072(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(BX), Z2
-	VMOVUPS 2560(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1536(BX), Z3
-	VMOVUPS 3584(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 2304(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1280(BX), Z3
-	VMOVUPS 3328(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(BX), Z3
-	VMOVUPS 2816(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 1792(BX), Z4
-	VMOVUPS 3840(BX), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
+done27:
 	ADDQ $0x00000010, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherBends2AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherBends2AVX512F16(SB), NOSPLIT, $320-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000004, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000010, BX
-
-few1:
-clear2:
-	VMOVUPS Z0, (AX)
-	ADDQ    $0x40, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -16(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 64(SP), R9
-	ANDQ $-64, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000004, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ        (R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        8(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        16(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        24(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        32(R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        40(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        48(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        56(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R10), Z1
-	VPMAXSD     Z0, Z1, Z0
-	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VMOVDQU     16(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X0, X2, X0
-	VMOVDQU     48(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X1, X2, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
-
-edgeDone8:
-	VMOVUPS   -256(R9), Z0
-	VMOVUPS   -192(R9), Z1
-	VMOVUPS   -128(R9), Z2
-	VMOVUPS   -64(R9), Z3
-	VCVTPH2PS (SI), Z4
-	VSUBPS    Z2, Z3, Z2
-	VSUBPS    Z0, Z1, Z0
-	VSUBPS    Z0, Z2, Z0
-	VMULPS    Z0, Z4, Z0
-	VMOVUPS   Z0, (R8)
-	ADDQ      $0x00000040, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000001, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(BX), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS 512(BX), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 768(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(BX), Z2
-	VMOVUPS 640(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 384(BX), Z3
-	VMOVUPS 896(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 64(BX), Z2
-	VMOVUPS 576(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 320(BX), Z3
-	VMOVUPS 832(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(BX), Z3
-	VMOVUPS 704(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 448(BX), Z4
-	VMOVUPS 960(BX), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
-	ADDQ $0x00000010, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherShift2AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherShift2AVX512F16(SB), NOSPLIT, $320-40
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ input+16(FP), BX
-	MOVQ tangent+24(FP), SI
-	MOVQ y+32(FP), DI
-	XORQ AX, AX
-
-vector1:
-	CMPQ    AX, DX
-	JGE     done2
-	VMOVUPS all32_0<>+0(SB), Z0
-	VMOVAPS Z0, Z0
-	TESTQ   SI, SI
-	JE      none3
-	LEAQ    4352(CX)(AX*4), R8
-	LEAQ    40256(CX)(AX*4), R9
-	MOVQ    $0x00000004, R10
-	CMPL    48960(CX)(AX*4), $0x00
-	JNE     edge4
-
-taps6:
-	MOVQ        (R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X1, X1
-	MOVQ        8(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X1, X1
-	MOVQ        16(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X1, X1
-	MOVQ        24(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X1, X1
-	MOVQ        32(R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X2, X2
-	MOVQ        40(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X2, X2
-	MOVQ        48(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X2, X2
-	MOVQ        56(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X2, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps6
-	JMP         edgeDone5
-
-edge4:
-taps7:
-	VMOVUPS     all32_0<>+0(SB), Z1
-	VMOVUPS     (R9), Z2
-	VPMAXSD     Z1, Z2, Z1
-	VMOVUPS     Z1, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X1, X1
-	MOVQ        50056(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X1, X1
-	MOVQ        50064(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X1, X1
-	MOVQ        50072(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X1, X1
-	MOVQ        50080(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X2, X2
-	MOVQ        50088(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X2, X2
-	MOVQ        50096(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X2, X2
-	MOVQ        50104(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X2, X2
-	VMOVDQU     16(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     (R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X1, X3, X1
-	VMOVDQU     48(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     32(R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X2, X3, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps7
-
-edgeDone5:
-none3:
-	LEAQ 64(SP), R8
-	ANDQ $-64, R8
-	LEAQ 40256(CX)(AX*4), R9
-	MOVQ $0x00000004, R10
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
-
-taps10:
-	MOVQ        (R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X1, X1
-	MOVQ        8(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X1, X1
-	MOVQ        16(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X1, X1
-	MOVQ        24(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X1, X1
-	MOVQ        32(R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X2, X2
-	MOVQ        40(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X2, X2
-	MOVQ        48(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X2, X2
-	MOVQ        56(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X2, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps10
-	JMP         edgeDone9
-
-edge8:
-taps11:
-	VMOVUPS     all32_0<>+0(SB), Z1
-	VMOVUPS     (R9), Z2
-	VPMAXSD     Z1, Z2, Z1
-	VMOVUPS     Z1, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X1, X1
-	MOVQ        50056(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X1, X1
-	MOVQ        50064(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X1, X1
-	MOVQ        50072(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X1, X1
-	MOVQ        50080(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X2, X2
-	MOVQ        50088(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X2, X2
-	MOVQ        50096(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X2, X2
-	MOVQ        50104(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X2, X2
-	VMOVDQU     16(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     (R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X1, X3, X1
-	VMOVDQU     48(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     32(R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X2, X3, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps11
-
-edgeDone9:
-	VMOVUPS      -256(R8), Z1
-	VMOVUPS      -192(R8), Z2
-	VMOVUPS      -128(R8), Z3
-	VMOVUPS      -64(R8), Z4
-	VSUBPS       Z1, Z2, Z5
-	VSUBPS       Z3, Z4, Z6
-	VMOVUPS      14144(CX)(AX*4), Z7
-	VMULPS       Z7, Z5, Z5
-	VMOVUPS      17408(CX)(AX*4), Z7
-	VMULPS       Z7, Z6, Z6
-	VADDPS       Z6, Z5, Z5
-	VBROADCASTSS 36(CX), Z6
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
-	VMOVUPS      19584(CX)(AX*4), Z6
-	VMOVAPS      Z6, Z6
-	VMOVUPS      all32_0<>+0(SB), Z7
-	VCMPPS       $0x04, Z7, Z6, K1
-	VMOVAPS.Z    Z5, K1, Z5
-	VMOVAPS      Z5, Z5
-
-zeros12:
-	VMOVUPS      22848(CX)(AX*4), Z7
-	VMOVUPS      all32_0<>+0(SB), Z8
-	VCMPPS       $0x04, Z8, Z7, K1
-	VMULPS       Z6, Z5, Z5
-	VMOVAPS.Z    Z5, K1, Z5
-	VMOVUPS      1088(CX)(AX*4), Z6
-	VMULPS       Z6, Z5, Z5
-	VADDPS       Z5, Z0, Z0
-	VMOVAPS      Z0, Z0
-	VSUBPS       Z1, Z3, Z1
-	VSUBPS       Z2, Z4, Z2
-	VMOVUPS      13056(CX)(AX*4), Z3
-	VMULPS       Z3, Z1, Z1
-	VMOVUPS      16320(CX)(AX*4), Z3
-	VMULPS       Z3, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	VBROADCASTSS 40(CX), Z2
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
-	VMOVUPS      20672(CX)(AX*4), Z2
-	VMOVAPS      Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z3
-	VCMPPS       $0x04, Z3, Z2, K1
-	VMOVAPS.Z    Z1, K1, Z1
-	VMOVAPS      Z1, Z1
-
-zeros13:
-	VMOVUPS   22848(CX)(AX*4), Z3
-	VMOVUPS   all32_0<>+0(SB), Z4
-	VCMPPS    $0x04, Z4, Z3, K1
-	VMULPS    Z2, Z1, Z1
-	VMOVAPS.Z Z1, K1, Z1
-	VMOVUPS   2176(CX)(AX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVAPS   Z0, Z0
-	MOVQ      AX, R8
-	LEAQ      -16(DX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherTerms3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherTerms3AVX512F16(SB), NOSPLIT, $576-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000030, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x000000c0, BX
-
-few1:
-clear2:
-	VMOVUPS Z0, (AX)
-	ADDQ    $0x40, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -16(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 64(SP), R9
-	ANDQ $-64, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000008, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ        (R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        8(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        16(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        24(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        32(R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        40(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        48(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        56(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R10), Z1
-	VPMAXSD     Z0, Z1, Z0
-	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VMOVDQU     16(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X0, X2, X0
-	VMOVDQU     48(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X1, X2, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
-
-edgeDone8:
-	VMOVUPS   -512(R9), Z0
-	VMOVUPS   -448(R9), Z1
-	VMOVUPS   -384(R9), Z2
-	VMOVUPS   -320(R9), Z3
-	VMOVUPS   -256(R9), Z4
-	VMOVUPS   -192(R9), Z5
-	VMOVUPS   -128(R9), Z6
-	VMOVUPS   -64(R9), Z7
-	VCVTPH2PS (SI), Z8
-	VSUBPS    Z0, Z1, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R8)
-	VSUBPS    Z2, Z3, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R8)
-	VSUBPS    Z4, Z5, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R8)
-	VSUBPS    Z6, Z7, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R8)
-	VSUBPS    Z0, Z2, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 256(R8)
-	VSUBPS    Z1, Z3, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 320(R8)
-	VSUBPS    Z4, Z6, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 384(R8)
-	VSUBPS    Z5, Z7, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 448(R8)
-	VSUBPS    Z0, Z4, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 512(R8)
-	VSUBPS    Z1, Z5, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 576(R8)
-	VSUBPS    Z2, Z6, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 640(R8)
-	VSUBPS    Z3, Z7, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 704(R8)
-	ADDQ      $0x00000300, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x0000000c, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(BX), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS 6144(BX), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 3072(BX), Z2
-	VMOVUPS 9216(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(BX), Z2
-	VMOVUPS 7680(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 4608(BX), Z3
-	VMOVUPS 10752(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(BX), Z2
-	VMOVUPS 6912(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 3840(BX), Z3
-	VMOVUPS 9984(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(BX), Z3
-	VMOVUPS 8448(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 5376(BX), Z4
-	VMOVUPS 11520(BX), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
-	ADDQ $0x00000010, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherBends3AVX512F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, AVX512F, CMOV
-TEXT ·gatherBends3AVX512F16(SB), NOSPLIT, $576-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000018, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000060, BX
-
-few1:
-clear2:
-	VMOVUPS Z0, (AX)
-	ADDQ    $0x40, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -16(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 64(SP), R9
-	ANDQ $-64, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000008, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ        (R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        8(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        16(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        24(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        32(R10), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        40(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        48(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        56(R10), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps9
-	JMP         edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS     all32_0<>+0(SB), Z0
-	VMOVUPS     (R10), Z1
-	VPMAXSD     Z0, Z1, Z0
-	VMOVUPS     Z0, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X0, X0
-	MOVQ        50056(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X0, X0
-	MOVQ        50064(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X0, X0
-	MOVQ        50072(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X0, X0
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X0, X0
-	MOVQ        50080(CX)(AX*4), R12
-	MOVL        R12, R13
-	MOVWQZX     (BX)(R13*2), R13
-	VMOVD       R13, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x01, (BX)(R12*2), X1, X1
-	MOVQ        50088(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x02, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x03, (BX)(R12*2), X1, X1
-	MOVQ        50096(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x04, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x05, (BX)(R12*2), X1, X1
-	MOVQ        50104(CX)(AX*4), R12
-	MOVL        R12, R13
-	VPINSRW     $0x06, (BX)(R13*2), X1, X1
-	SHRQ        $0x20, R12
-	VPINSRW     $0x07, (BX)(R12*2), X1, X1
-	VMOVDQU     16(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     (R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X0, X2, X0
-	VMOVDQU     48(R10), X2
-	VPSRAD      $0x1f, X2, X2
-	VMOVDQU     32(R10), X3
-	VPSRAD      $0x1f, X3, X3
-	VPACKSSDW   X2, X3, X2
-	VPANDN      X1, X2, X1
-	VINSERTI128 $0x01, X1, Y0, Y0
-	VCVTPH2PS   Y0, Z0
-	VMOVUPS     Z0, (R9)
-	ADDQ        $0x40, R9
-	ADDQ        $0x00000440, R10
-	SUBQ        $0x01, R11
-	JNE         taps10
-
-edgeDone8:
-	VMOVUPS   -512(R9), Z0
-	VMOVUPS   -448(R9), Z1
-	VMOVUPS   -384(R9), Z2
-	VMOVUPS   -320(R9), Z3
-	VMOVUPS   -256(R9), Z4
-	VMOVUPS   -192(R9), Z5
-	VMOVUPS   -128(R9), Z6
-	VMOVUPS   -64(R9), Z7
-	VCVTPH2PS (SI), Z8
-	VSUBPS    Z2, Z3, Z9
-	VSUBPS    Z0, Z1, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, (R8)
-	VSUBPS    Z6, Z7, Z9
-	VSUBPS    Z4, Z5, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 64(R8)
-	VSUBPS    Z4, Z5, Z9
-	VSUBPS    Z0, Z1, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 128(R8)
-	VSUBPS    Z6, Z7, Z9
-	VSUBPS    Z2, Z3, Z10
-	VSUBPS    Z10, Z9, Z9
-	VMULPS    Z9, Z8, Z9
-	VMOVUPS   Z9, 192(R8)
-	VSUBPS    Z4, Z6, Z4
-	VSUBPS    Z0, Z2, Z0
-	VSUBPS    Z0, Z4, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 256(R8)
-	VSUBPS    Z5, Z7, Z0
-	VSUBPS    Z1, Z3, Z1
-	VSUBPS    Z1, Z0, Z0
-	VMULPS    Z0, Z8, Z0
-	VMOVUPS   Z0, 320(R8)
-	ADDQ      $0x00000180, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000006, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(BX), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS 3072(BX), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 1536(BX), Z2
-	VMOVUPS 4608(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(BX), Z2
-	VMOVUPS 3840(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 2304(BX), Z3
-	VMOVUPS 5376(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 384(BX), Z2
-	VMOVUPS 3456(BX), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1920(BX), Z3
-	VMOVUPS 4992(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 1152(BX), Z3
-	VMOVUPS 4224(BX), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 2688(BX), Z4
-	VMOVUPS 5760(BX), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
-	ADDQ $0x00000010, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherShift3AVX512F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
-TEXT ·gatherShift3AVX512F16(SB), NOSPLIT, $576-40
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ input+16(FP), BX
-	MOVQ tangent+24(FP), SI
-	MOVQ y+32(FP), DI
-	XORQ AX, AX
-
-vector1:
-	CMPQ    AX, DX
-	JGE     done2
-	VMOVUPS all32_0<>+0(SB), Z0
-	VMOVAPS Z0, Z0
-	TESTQ   SI, SI
-	JE      none3
-	LEAQ    4352(CX)(AX*4), R8
-	LEAQ    40256(CX)(AX*4), R9
-	MOVQ    $0x00000008, R10
-	CMPL    48960(CX)(AX*4), $0x00
-	JNE     edge4
-
-taps6:
-	MOVQ        (R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X1, X1
-	MOVQ        8(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X1, X1
-	MOVQ        16(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X1, X1
-	MOVQ        24(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X1, X1
-	MOVQ        32(R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X2, X2
-	MOVQ        40(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X2, X2
-	MOVQ        48(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X2, X2
-	MOVQ        56(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X2, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps6
-	JMP         edgeDone5
-
-edge4:
-taps7:
-	VMOVUPS     all32_0<>+0(SB), Z1
-	VMOVUPS     (R9), Z2
-	VPMAXSD     Z1, Z2, Z1
-	VMOVUPS     Z1, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X1, X1
-	MOVQ        50056(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X1, X1
-	MOVQ        50064(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X1, X1
-	MOVQ        50072(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X1, X1
-	MOVQ        50080(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (SI)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (SI)(R11*2), X2, X2
-	MOVQ        50088(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (SI)(R11*2), X2, X2
-	MOVQ        50096(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (SI)(R11*2), X2, X2
-	MOVQ        50104(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (SI)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (SI)(R11*2), X2, X2
-	VMOVDQU     16(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     (R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X1, X3, X1
-	VMOVDQU     48(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     32(R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X2, X3, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMULPS      (R8), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVAPS     Z0, Z0
-	ADDQ        $0x00000440, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps7
-
-edgeDone5:
-none3:
-	LEAQ 64(SP), R8
-	ANDQ $-64, R8
-	LEAQ 40256(CX)(AX*4), R9
-	MOVQ $0x00000008, R10
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
-
-taps10:
-	MOVQ        (R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X1, X1
-	MOVQ        8(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X1, X1
-	MOVQ        16(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X1, X1
-	MOVQ        24(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X1, X1
-	MOVQ        32(R9), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X2, X2
-	MOVQ        40(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X2, X2
-	MOVQ        48(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X2, X2
-	MOVQ        56(R9), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X2, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps10
-	JMP         edgeDone9
-
-edge8:
-taps11:
-	VMOVUPS     all32_0<>+0(SB), Z1
-	VMOVUPS     (R9), Z2
-	VPMAXSD     Z1, Z2, Z1
-	VMOVUPS     Z1, 50048(CX)(AX*4)
-	MOVQ        50048(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X1, X1
-	MOVQ        50056(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X1, X1
-	MOVQ        50064(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X1, X1
-	MOVQ        50072(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X1, X1
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X1, X1
-	MOVQ        50080(CX)(AX*4), R11
-	MOVL        R11, R12
-	MOVWQZX     (BX)(R12*2), R12
-	VMOVD       R12, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x01, (BX)(R11*2), X2, X2
-	MOVQ        50088(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x02, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x03, (BX)(R11*2), X2, X2
-	MOVQ        50096(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x04, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x05, (BX)(R11*2), X2, X2
-	MOVQ        50104(CX)(AX*4), R11
-	MOVL        R11, R12
-	VPINSRW     $0x06, (BX)(R12*2), X2, X2
-	SHRQ        $0x20, R11
-	VPINSRW     $0x07, (BX)(R11*2), X2, X2
-	VMOVDQU     16(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     (R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X1, X3, X1
-	VMOVDQU     48(R9), X3
-	VPSRAD      $0x1f, X3, X3
-	VMOVDQU     32(R9), X4
-	VPSRAD      $0x1f, X4, X4
-	VPACKSSDW   X3, X4, X3
-	VPANDN      X2, X3, X2
-	VINSERTI128 $0x01, X2, Y1, Y1
-	VCVTPH2PS   Y1, Z1
-	VMOVUPS     Z1, (R8)
-	ADDQ        $0x40, R8
-	ADDQ        $0x00000440, R9
-	SUBQ        $0x01, R10
-	JNE         taps11
-
-edgeDone9:
-	VMOVUPS      -512(R8), Z1
-	VMOVUPS      -448(R8), Z2
-	VMOVUPS      -384(R8), Z3
-	VMOVUPS      -320(R8), Z4
-	VMOVUPS      -256(R8), Z5
-	VMOVUPS      -192(R8), Z6
-	VMOVUPS      -128(R8), Z7
-	VMOVUPS      -64(R8), Z8
-	VSUBPS       Z1, Z2, Z9
-	VSUBPS       Z3, Z4, Z10
-	VSUBPS       Z5, Z6, Z11
-	VSUBPS       Z7, Z8, Z12
-	VMOVUPS      14144(CX)(AX*4), Z13
-	VMULPS       Z13, Z9, Z9
-	VMOVUPS      17408(CX)(AX*4), Z13
-	VMULPS       Z13, Z10, Z10
-	VADDPS       Z10, Z9, Z9
-	VMOVUPS      14144(CX)(AX*4), Z10
-	VMULPS       Z10, Z11, Z10
-	VMOVUPS      17408(CX)(AX*4), Z11
-	VMULPS       Z11, Z12, Z11
-	VADDPS       Z11, Z10, Z10
-	VMOVUPS      15232(CX)(AX*4), Z11
-	VMULPS       Z11, Z9, Z9
-	VMOVUPS      18496(CX)(AX*4), Z11
-	VMULPS       Z11, Z10, Z10
-	VADDPS       Z10, Z9, Z9
-	VBROADCASTSS 36(CX), Z10
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
-	VMOVUPS      19584(CX)(AX*4), Z10
-	VMOVAPS      Z10, Z10
-	VMOVUPS      all32_0<>+0(SB), Z11
-	VCMPPS       $0x04, Z11, Z10, K1
-	VMOVAPS.Z    Z9, K1, Z9
-	VMOVAPS      Z9, Z9
-
-zeros12:
-	VMOVUPS      22848(CX)(AX*4), Z11
-	VMOVUPS      all32_0<>+0(SB), Z12
-	VCMPPS       $0x04, Z12, Z11, K1
-	VMULPS       Z10, Z9, Z9
-	VMOVAPS.Z    Z9, K1, Z9
-	VMOVUPS      1088(CX)(AX*4), Z10
-	VMULPS       Z10, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	VMOVAPS      Z0, Z0
-	VSUBPS       Z1, Z3, Z9
-	VSUBPS       Z2, Z4, Z10
-	VSUBPS       Z5, Z7, Z11
-	VSUBPS       Z6, Z8, Z12
-	VMOVUPS      13056(CX)(AX*4), Z13
-	VMULPS       Z13, Z9, Z9
-	VMOVUPS      16320(CX)(AX*4), Z13
-	VMULPS       Z13, Z10, Z10
-	VADDPS       Z10, Z9, Z9
-	VMOVUPS      13056(CX)(AX*4), Z10
-	VMULPS       Z10, Z11, Z10
-	VMOVUPS      16320(CX)(AX*4), Z11
-	VMULPS       Z11, Z12, Z11
-	VADDPS       Z11, Z10, Z10
-	VMOVUPS      15232(CX)(AX*4), Z11
-	VMULPS       Z11, Z9, Z9
-	VMOVUPS      18496(CX)(AX*4), Z11
-	VMULPS       Z11, Z10, Z10
-	VADDPS       Z10, Z9, Z9
-	VBROADCASTSS 40(CX), Z10
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
-	VMOVUPS      20672(CX)(AX*4), Z10
-	VMOVAPS      Z10, Z10
-	VMOVUPS      all32_0<>+0(SB), Z11
-	VCMPPS       $0x04, Z11, Z10, K1
-	VMOVAPS.Z    Z9, K1, Z9
-	VMOVAPS      Z9, Z9
-
-zeros13:
-	VMOVUPS      22848(CX)(AX*4), Z11
-	VMOVUPS      all32_0<>+0(SB), Z12
-	VCMPPS       $0x04, Z12, Z11, K1
-	VMULPS       Z10, Z9, Z9
-	VMOVAPS.Z    Z9, K1, Z9
-	VMOVUPS      2176(CX)(AX*4), Z10
-	VMULPS       Z10, Z9, Z9
-	VADDPS       Z9, Z0, Z0
-	VMOVAPS      Z0, Z0
-	VSUBPS       Z1, Z5, Z1
-	VSUBPS       Z2, Z6, Z2
-	VSUBPS       Z3, Z7, Z3
-	VSUBPS       Z4, Z8, Z4
-	VMOVUPS      all32_0<>+0(SB), Z5
-	VMOVUPS      13056(CX)(AX*4), Z6
-	VMOVUPS      14144(CX)(AX*4), Z7
-	VMULPS       Z7, Z6, Z6
-	VMULPS       Z6, Z1, Z1
-	VADDPS       Z1, Z5, Z1
-	VMOVUPS      16320(CX)(AX*4), Z5
-	VMOVUPS      14144(CX)(AX*4), Z6
-	VMULPS       Z6, Z5, Z5
-	VMULPS       Z5, Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	VMOVUPS      13056(CX)(AX*4), Z2
-	VMOVUPS      17408(CX)(AX*4), Z5
-	VMULPS       Z5, Z2, Z2
-	VMULPS       Z2, Z3, Z2
-	VADDPS       Z2, Z1, Z1
-	VMOVUPS      16320(CX)(AX*4), Z2
-	VMOVUPS      17408(CX)(AX*4), Z3
-	VMULPS       Z3, Z2, Z2
-	VMULPS       Z2, Z4, Z2
-	VADDPS       Z2, Z1, Z1
-	VBROADCASTSS 44(CX), Z2
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros14
-	VMOVUPS      21760(CX)(AX*4), Z2
-	VMOVAPS      Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z3
-	VCMPPS       $0x04, Z3, Z2, K1
-	VMOVAPS.Z    Z1, K1, Z1
-	VMOVAPS      Z1, Z1
-
-zeros14:
-	VMOVUPS   22848(CX)(AX*4), Z3
-	VMOVUPS   all32_0<>+0(SB), Z4
-	VCMPPS    $0x04, Z4, Z3, K1
-	VMULPS    Z2, Z1, Z1
-	VMOVAPS.Z Z1, K1, Z1
-	VMOVUPS   3264(CX)(AX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVAPS   Z0, Z0
-	MOVQ      AX, R8
-	LEAQ      -16(DX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU64 Y0, (DI)(R8*2)
-	ADDQ      $0x00000010, AX
-	JMP       vector1
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -14507,7 +12548,11 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPS      Y1, 19584(CX)(AX*4)
 
+skip5:
 padded3:
 	VCVTPS2DQ    Y0, Y0
 	VPBROADCASTD 440(CX), Y1
@@ -14526,11 +12571,11 @@ padded3:
 	VMULPS       Y3, Y2, Y2
 	VMOVAPS      Y2, Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSS 40(CX), Y3
 	VMOVAPS      Y3, Y3
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSS 88(CX), Y4
 	VBROADCASTSS 100(CX), Y5
 	VMOVUPS      all32_80000000<>+0(SB), Y6
@@ -14567,7 +12612,7 @@ padded3:
 	VBLENDVPS    Y4, Y2, Y5, Y2
 	VMOVAPS      Y2, Y2
 
-border6:
+border7:
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VCMPPS       $0x1e, Y4, Y2, Y4
 	VANDPS       Y2, Y4, Y2
@@ -14581,8 +12626,12 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VBLENDVPS    Y5, Y4, Y3, Y3
 	VMOVAPS      Y3, Y3
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPS      Y3, 20672(CX)(AX*4)
 
-padded5:
+skip8:
+padded6:
 	VCVTPS2DQ    Y2, Y2
 	VPBROADCASTD 444(CX), Y3
 	VPMINUD      Y3, Y2, Y3
@@ -15396,7 +13445,11 @@ border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPS      Y1, 19584(CX)(AX*4)
 
+skip5:
 padded3:
 	VCVTPS2DQ    Y0, Y0
 	VPBROADCASTD 440(CX), Y1
@@ -15415,11 +13468,11 @@ padded3:
 	VMULPS       Y3, Y2, Y2
 	VMOVAPS      Y2, Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSS 40(CX), Y3
 	VMOVAPS      Y3, Y3
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSS 88(CX), Y4
 	VBROADCASTSS 100(CX), Y5
 	VMOVUPS      all32_80000000<>+0(SB), Y6
@@ -15456,7 +13509,7 @@ padded3:
 	VBLENDVPS    Y4, Y2, Y5, Y2
 	VMOVAPS      Y2, Y2
 
-border6:
+border7:
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VCMPPS       $0x1e, Y4, Y2, Y4
 	VANDPS       Y2, Y4, Y2
@@ -15470,8 +13523,12 @@ border6:
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VBLENDVPS    Y5, Y4, Y3, Y3
 	VMOVAPS      Y3, Y3
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPS      Y3, 20672(CX)(AX*4)
 
-padded5:
+skip8:
+padded6:
 	VCVTPS2DQ    Y2, Y2
 	VPBROADCASTD 444(CX), Y3
 	VPMINUD      Y3, Y2, Y3
@@ -15491,11 +13548,11 @@ padded5:
 	VMULPS       Y3, Y2, Y2
 	VMOVAPS      Y2, Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          padded7
+	JEQ          padded9
 	VBROADCASTSS 44(CX), Y3
 	VMOVAPS      Y3, Y3
 	CMPL         392(CX), $0x00000001
-	JEQ          border8
+	JEQ          border10
 	VBROADCASTSS 92(CX), Y4
 	VBROADCASTSS 104(CX), Y5
 	VMOVUPS      all32_80000000<>+0(SB), Y6
@@ -15532,7 +13589,7 @@ padded5:
 	VBLENDVPS    Y4, Y2, Y5, Y2
 	VMOVAPS      Y2, Y2
 
-border8:
+border10:
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VCMPPS       $0x1e, Y4, Y2, Y4
 	VANDPS       Y2, Y4, Y2
@@ -15546,8 +13603,12 @@ border8:
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VBLENDVPS    Y5, Y4, Y3, Y3
 	VMOVAPS      Y3, Y3
+	CMPL         456(CX), $0x00
+	JEQ          skip11
+	VMOVUPS      Y3, 21760(CX)(AX*4)
 
-padded7:
+skip11:
+padded9:
 	VCVTPS2DQ    Y2, Y2
 	VPBROADCASTD 448(CX), Y3
 	VPMINUD      Y3, Y2, Y3
@@ -16505,7 +14566,11 @@ border4:
 	VMOVUPD      all32_0<>+0(SB), Y2
 	VBLENDVPD    Y3, Y2, Y1, Y1
 	VMOVAPD      Y1, Y1
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPD      Y1, 39168(CX)(AX*8)
 
+skip5:
 padded3:
 	VCVTPD2DQY   Y0, X0
 	VPBROADCASTD 440(CX), X1
@@ -16524,11 +14589,11 @@ padded3:
 	VMULPD       Y3, Y2, Y2
 	VMOVAPD      Y2, Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSD 80(CX), Y3
 	VMOVAPD      Y3, Y3
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSD 176(CX), Y4
 	VBROADCASTSD 200(CX), Y5
 	VMOVUPD      all64_8000000000000000<>+0(SB), Y6
@@ -16565,7 +14630,7 @@ padded3:
 	VBLENDVPD    Y4, Y2, Y5, Y2
 	VMOVAPD      Y2, Y2
 
-border6:
+border7:
 	VMOVUPD      all32_0<>+0(SB), Y4
 	VCMPPD       $0x1e, Y4, Y2, Y4
 	VANDPD       Y2, Y4, Y2
@@ -16579,8 +14644,12 @@ border6:
 	VMOVUPD      all32_0<>+0(SB), Y4
 	VBLENDVPD    Y5, Y4, Y3, Y3
 	VMOVAPD      Y3, Y3
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPD      Y3, 41344(CX)(AX*8)
 
-padded5:
+skip8:
+padded6:
 	VCVTPD2DQY   Y2, X2
 	VPBROADCASTD 444(CX), X3
 	VPMINUD      X3, X2, X3
@@ -17391,7 +15460,11 @@ border4:
 	VMOVUPD      all32_0<>+0(SB), Y2
 	VBLENDVPD    Y3, Y2, Y1, Y1
 	VMOVAPD      Y1, Y1
+	CMPL         456(CX), $0x00
+	JEQ          skip5
+	VMOVUPD      Y1, 39168(CX)(AX*8)
 
+skip5:
 padded3:
 	VCVTPD2DQY   Y0, X0
 	VPBROADCASTD 440(CX), X1
@@ -17410,11 +15483,11 @@ padded3:
 	VMULPD       Y3, Y2, Y2
 	VMOVAPD      Y2, Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          padded5
+	JEQ          padded6
 	VBROADCASTSD 80(CX), Y3
 	VMOVAPD      Y3, Y3
 	CMPL         392(CX), $0x00000001
-	JEQ          border6
+	JEQ          border7
 	VBROADCASTSD 176(CX), Y4
 	VBROADCASTSD 200(CX), Y5
 	VMOVUPD      all64_8000000000000000<>+0(SB), Y6
@@ -17451,7 +15524,7 @@ padded3:
 	VBLENDVPD    Y4, Y2, Y5, Y2
 	VMOVAPD      Y2, Y2
 
-border6:
+border7:
 	VMOVUPD      all32_0<>+0(SB), Y4
 	VCMPPD       $0x1e, Y4, Y2, Y4
 	VANDPD       Y2, Y4, Y2
@@ -17465,8 +15538,12 @@ border6:
 	VMOVUPD      all32_0<>+0(SB), Y4
 	VBLENDVPD    Y5, Y4, Y3, Y3
 	VMOVAPD      Y3, Y3
+	CMPL         456(CX), $0x00
+	JEQ          skip8
+	VMOVUPD      Y3, 41344(CX)(AX*8)
 
-padded5:
+skip8:
+padded6:
 	VCVTPD2DQY   Y2, X2
 	VPBROADCASTD 444(CX), X3
 	VPMINUD      X3, X2, X3
@@ -17486,11 +15563,11 @@ padded5:
 	VMULPD       Y3, Y2, Y2
 	VMOVAPD      Y2, Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          padded7
+	JEQ          padded9
 	VBROADCASTSD 88(CX), Y3
 	VMOVAPD      Y3, Y3
 	CMPL         392(CX), $0x00000001
-	JEQ          border8
+	JEQ          border10
 	VBROADCASTSD 184(CX), Y4
 	VBROADCASTSD 208(CX), Y5
 	VMOVUPD      all64_8000000000000000<>+0(SB), Y6
@@ -17527,7 +15604,7 @@ padded5:
 	VBLENDVPD    Y4, Y2, Y5, Y2
 	VMOVAPD      Y2, Y2
 
-border8:
+border10:
 	VMOVUPD      all32_0<>+0(SB), Y4
 	VCMPPD       $0x1e, Y4, Y2, Y4
 	VANDPD       Y2, Y4, Y2
@@ -17541,8 +15618,12 @@ border8:
 	VMOVUPD      all32_0<>+0(SB), Y4
 	VBLENDVPD    Y5, Y4, Y3, Y3
 	VMOVAPD      Y3, Y3
+	CMPL         456(CX), $0x00
+	JEQ          skip11
+	VMOVUPD      Y3, 43520(CX)(AX*8)
 
-padded7:
+skip11:
+padded9:
 	VCVTPD2DQY   Y2, X2
 	VPBROADCASTD 448(CX), X3
 	VPMINUD      X3, X2, X3
@@ -21865,9 +19946,9 @@ done2:
 	VZEROUPPER
 	RET
 
-// func gatherSampleAVX2BF16(cells *byte, n int, input *byte, taps int, y *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherSampleAVX2BF16(SB), NOSPLIT, $0-40
+// func gatherSampleAVX2H16(cells *byte, n int, input *byte, taps int, y *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherSampleAVX2H16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ input+16(FP), BX
@@ -21908,19 +19989,29 @@ taps5:
 	VPINSRW   $0x06, (BX)(R12*2), X1, X1
 	SHRQ      $0x20, R11
 	VPINSRW   $0x07, (BX)(R11*2), X1, X1
+	CMPB      460(CX), $0x00
+	JNE       kind7
+	VCVTPH2PS X1, Y1
+	JMP       done6
+
+kind7:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps5
-	JMP       edgeDone4
+	VMOVAPS   Y1, Y1
+	JMP       done6
+
+done6:
+	VMULPS  (R8), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps5
+	JMP     edgeDone4
 
 edge3:
-taps6:
+taps9:
 	VMOVUPS   all32_0<>+0(SB), Y1
 	VMOVUPS   (R9), Y2
 	VPMAXSD   Y1, Y2, Y1
@@ -21952,21 +20043,38 @@ taps6:
 	VPSRAD    $0x1f, X3, X3
 	VPACKSSDW X2, X3, X2
 	VPANDN    X1, X2, X1
+	CMPB      460(CX), $0x00
+	JNE       kind11
+	VCVTPH2PS X1, Y1
+	JMP       done10
+
+kind11:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps6
+	VMOVAPS   Y1, Y1
+	JMP       done10
+
+done10:
+	VMULPS  (R8), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps9
 
 edgeDone4:
 	MOVQ      AX, R8
 	LEAQ      -8(DX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(CX), $0x00
+	JNE       kind14
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (DI)(R8*2)
+	JMP       done13
+
+kind14:
 	VPSRLD    $0x10, Y0, Y1
 	VPAND     all32_1<>+0(SB), Y1, Y1
 	VPADDD    Y0, Y1, Y1
@@ -21984,16 +20092,19 @@ edgeDone4:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
+	JMP       done13
+
+done13:
+	ADDQ $0x00000008, AX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
 	RET
 
-// func gatherShiftNearestAVX2BF16(cells *byte, n int, tangent *byte, y *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherShiftNearestAVX2BF16(SB), NOSPLIT, $0-32
+// func gatherShiftNearestAVX2H16(cells *byte, n int, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherShiftNearestAVX2H16(SB), NOSPLIT, $0-32
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ tangent+16(FP), BX
@@ -22030,11 +20141,21 @@ vector1:
 	VPINSRW   $0x06, (BX)(R8*2), X1, X1
 	SHRQ      $0x20, DI
 	VPINSRW   $0x07, (BX)(DI*2), X1, X1
+	CMPB      460(CX), $0x00
+	JNE       kind7
+	VCVTPH2PS X1, Y1
+	JMP       done6
+
+kind7:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	JMP       edgeDone5
+	VMOVAPS   Y1, Y1
+	JMP       done6
+
+done6:
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	JMP     edgeDone5
 
 edge4:
 	VMOVUPS   all32_0<>+0(SB), Y1
@@ -22068,10 +20189,20 @@ edge4:
 	VPSRAD    $0x1f, X3, X3
 	VPACKSSDW X2, X3, X2
 	VPANDN    X1, X2, X1
+	CMPB      460(CX), $0x00
+	JNE       kind10
+	VCVTPH2PS X1, Y1
+	JMP       done9
+
+kind10:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
+	VMOVAPS   Y1, Y1
+	JMP       done9
+
+done9:
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
 
 edgeDone5:
 none3:
@@ -22094,6 +20225,13 @@ none3:
 	LEAQ      -8(DX), R8
 	CMPQ      DI, R8
 	CMOVQGT   R8, DI
+	CMPB      460(CX), $0x00
+	JNE       kind13
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (SI)(DI*2)
+	JMP       done12
+
+kind13:
 	VPSRLD    $0x10, Y0, Y1
 	VPAND     all32_1<>+0(SB), Y1, Y1
 	VPADDD    Y0, Y1, Y1
@@ -22111,16 +20249,19 @@ none3:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVDQU   X0, (SI)(DI*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
+	JMP       done12
+
+done12:
+	ADDQ $0x00000008, AX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
 	RET
 
-// func gatherTerms2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherTerms2AVX2BF16(SB), NOSPLIT, $160-64
+// func gatherTerms2AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherTerms2AVX2H16(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -22186,17 +20327,27 @@ taps9:
 	VPINSRW   $0x06, (BX)(R13*2), X0, X0
 	SHRQ      $0x20, R12
 	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	CMPB      460(CX), $0x00
+	JNE       kind11
+	VCVTPH2PS X0, Y0
+	JMP       done10
+
+kind11:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
+	VMOVAPS   Y0, Y0
+	JMP       done10
+
+done10:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS   all32_0<>+0(SB), Y0
 	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
@@ -22228,45 +20379,65 @@ taps10:
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
+	CMPB      460(CX), $0x00
+	JNE       kind15
+	VCVTPH2PS X0, Y0
+	JMP       done14
+
+kind15:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
+	VMOVAPS   Y0, Y0
+	JMP       done14
+
+done14:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -128(R9), Y0
 	VMOVUPS   -96(R9), Y1
 	VMOVUPS   -64(R9), Y2
 	VMOVUPS   -32(R9), Y3
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Y4
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VSUBPS    Y0, Y1, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R8)
-	VSUBPS    Y2, Y3, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R8)
-	VSUBPS    Y0, Y2, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 64(R8)
-	VSUBPS    Y1, Y3, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R8)
-	ADDQ      $0x00000080, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000004, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Y4, Y4
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Y0, Y1, Y5
+	VMULPS  Y5, Y4, Y5
+	VMOVUPS Y5, (R8)
+	VSUBPS  Y2, Y3, Y5
+	VMULPS  Y5, Y4, Y5
+	VMOVUPS Y5, 32(R8)
+	VSUBPS  Y0, Y2, Y0
+	VMULPS  Y0, Y4, Y0
+	VMOVUPS Y0, 64(R8)
+	VSUBPS  Y1, Y3, Y0
+	VMULPS  Y0, Y4, Y0
+	VMOVUPS Y0, 96(R8)
+	ADDQ    $0x00000080, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000004, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -22276,14 +20447,14 @@ fold12:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -22305,11 +20476,11 @@ fold14:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS 1024(BX), Y2
@@ -22347,10 +20518,10 @@ fold16:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000008, AX
 	JMP  vector4
 
@@ -22358,9 +20529,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherBends2AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherBends2AVX2BF16(SB), NOSPLIT, $160-64
+// func gatherBends2AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherBends2AVX2H16(SB), NOSPLIT, $160-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -22426,17 +20597,27 @@ taps9:
 	VPINSRW   $0x06, (BX)(R13*2), X0, X0
 	SHRQ      $0x20, R12
 	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	CMPB      460(CX), $0x00
+	JNE       kind11
+	VCVTPH2PS X0, Y0
+	JMP       done10
+
+kind11:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
+	VMOVAPS   Y0, Y0
+	JMP       done10
+
+done10:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS   all32_0<>+0(SB), Y0
 	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
@@ -22468,38 +20649,58 @@ taps10:
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
+	CMPB      460(CX), $0x00
+	JNE       kind15
+	VCVTPH2PS X0, Y0
+	JMP       done14
+
+kind15:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
+	VMOVAPS   Y0, Y0
+	JMP       done14
+
+done14:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -128(R9), Y0
 	VMOVUPS   -96(R9), Y1
 	VMOVUPS   -64(R9), Y2
 	VMOVUPS   -32(R9), Y3
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Y4
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VSUBPS    Y2, Y3, Y2
-	VSUBPS    Y0, Y1, Y0
-	VSUBPS    Y0, Y2, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, (R8)
-	ADDQ      $0x00000020, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000001, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Y4, Y4
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Y2, Y3, Y2
+	VSUBPS  Y0, Y1, Y0
+	VSUBPS  Y0, Y2, Y0
+	VMULPS  Y0, Y4, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    $0x00000020, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000001, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -22509,14 +20710,14 @@ fold12:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -22538,11 +20739,11 @@ fold14:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS 256(BX), Y2
@@ -22580,10 +20781,10 @@ fold16:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000008, AX
 	JMP  vector4
 
@@ -22591,9 +20792,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherShift2AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherShift2AVX2BF16(SB), NOSPLIT, $160-40
+// func gatherShift2AVX2H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherShift2AVX2H16(SB), NOSPLIT, $160-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ input+16(FP), BX
@@ -22636,19 +20837,29 @@ taps6:
 	VPINSRW   $0x06, (SI)(R12*2), X1, X1
 	SHRQ      $0x20, R11
 	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	CMPB      460(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS X1, Y1
+	JMP       done7
+
+kind8:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps6
-	JMP       edgeDone5
+	VMOVAPS   Y1, Y1
+	JMP       done7
+
+done7:
+	VMULPS  (R8), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps6
+	JMP     edgeDone5
 
 edge4:
-taps7:
+taps10:
 	VMOVUPS   all32_0<>+0(SB), Y1
 	VMOVUPS   (R9), Y2
 	VPMAXSD   Y1, Y2, Y1
@@ -22680,15 +20891,25 @@ taps7:
 	VPSRAD    $0x1f, X3, X3
 	VPACKSSDW X2, X3, X2
 	VPANDN    X1, X2, X1
+	CMPB      460(CX), $0x00
+	JNE       kind12
+	VCVTPH2PS X1, Y1
+	JMP       done11
+
+kind12:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps7
+	VMOVAPS   Y1, Y1
+	JMP       done11
+
+done11:
+	VMULPS  (R8), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps10
 
 edgeDone5:
 none3:
@@ -22697,9 +20918,9 @@ none3:
 	LEAQ 40256(CX)(AX*4), R9
 	MOVQ $0x00000004, R10
 	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
+	JNE  edge14
 
-taps10:
+taps16:
 	MOVQ      (R9), R11
 	MOVL      R11, R12
 	MOVWQZX   (BX)(R12*2), R12
@@ -22721,17 +20942,27 @@ taps10:
 	VPINSRW   $0x06, (BX)(R12*2), X1, X1
 	SHRQ      $0x20, R11
 	VPINSRW   $0x07, (BX)(R11*2), X1, X1
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS X1, Y1
+	JMP       done17
+
+kind18:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps10
-	JMP       edgeDone9
+	VMOVAPS   Y1, Y1
+	JMP       done17
 
-edge8:
-taps11:
+done17:
+	VMOVUPS Y1, (R8)
+	ADDQ    $0x20, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps16
+	JMP     edgeDone15
+
+edge14:
+taps20:
 	VMOVUPS   all32_0<>+0(SB), Y1
 	VMOVUPS   (R9), Y2
 	VPMAXSD   Y1, Y2, Y1
@@ -22763,15 +20994,25 @@ taps11:
 	VPSRAD    $0x1f, X3, X3
 	VPACKSSDW X2, X3, X2
 	VPANDN    X1, X2, X1
+	CMPB      460(CX), $0x00
+	JNE       kind22
+	VCVTPH2PS X1, Y1
+	JMP       done21
+
+kind22:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps11
+	VMOVAPS   Y1, Y1
+	JMP       done21
 
-edgeDone9:
+done21:
+	VMOVUPS Y1, (R8)
+	ADDQ    $0x20, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps20
+
+edgeDone15:
 	VMOVUPS      -128(R8), Y1
 	VMOVUPS      -96(R8), Y2
 	VMOVUPS      -64(R8), Y3
@@ -22785,7 +21026,7 @@ edgeDone9:
 	VADDPS       Y6, Y5, Y5
 	VBROADCASTSS 36(CX), Y6
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
+	JEQ          zeros24
 	VMOVUPS      19584(CX)(AX*4), Y6
 	VMOVAPS      Y6, Y6
 	VMOVUPS      all32_0<>+0(SB), Y7
@@ -22793,7 +21034,7 @@ edgeDone9:
 	VANDPS       Y5, Y7, Y5
 	VMOVAPS      Y5, Y5
 
-zeros12:
+zeros24:
 	VMOVUPS      22848(CX)(AX*4), Y7
 	VMOVUPS      all32_0<>+0(SB), Y8
 	VCMPPS       $0x04, Y8, Y7, Y7
@@ -22812,7 +21053,7 @@ zeros12:
 	VADDPS       Y2, Y1, Y1
 	VBROADCASTSS 40(CX), Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
+	JEQ          zeros25
 	VMOVUPS      20672(CX)(AX*4), Y2
 	VMOVAPS      Y2, Y2
 	VMOVUPS      all32_0<>+0(SB), Y3
@@ -22820,7 +21061,7 @@ zeros12:
 	VANDPS       Y1, Y3, Y1
 	VMOVAPS      Y1, Y1
 
-zeros13:
+zeros25:
 	VMOVUPS   22848(CX)(AX*4), Y3
 	VMOVUPS   all32_0<>+0(SB), Y4
 	VCMPPS    $0x04, Y4, Y3, Y3
@@ -22834,6 +21075,13 @@ zeros13:
 	LEAQ      -8(DX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(CX), $0x00
+	JNE       kind27
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (DI)(R8*2)
+	JMP       done26
+
+kind27:
 	VPSRLD    $0x10, Y0, Y1
 	VPAND     all32_1<>+0(SB), Y1, Y1
 	VPADDD    Y0, Y1, Y1
@@ -22851,16 +21099,19 @@ zeros13:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
+	JMP       done26
+
+done26:
+	ADDQ $0x00000008, AX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
 	RET
 
-// func gatherTerms3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherTerms3AVX2BF16(SB), NOSPLIT, $288-64
+// func gatherTerms3AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherTerms3AVX2H16(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -22926,17 +21177,27 @@ taps9:
 	VPINSRW   $0x06, (BX)(R13*2), X0, X0
 	SHRQ      $0x20, R12
 	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	CMPB      460(CX), $0x00
+	JNE       kind11
+	VCVTPH2PS X0, Y0
+	JMP       done10
+
+kind11:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
+	VMOVAPS   Y0, Y0
+	JMP       done10
+
+done10:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS   all32_0<>+0(SB), Y0
 	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
@@ -22968,13 +21229,23 @@ taps10:
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
+	CMPB      460(CX), $0x00
+	JNE       kind15
+	VCVTPH2PS X0, Y0
+	JMP       done14
+
+kind15:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
+	VMOVAPS   Y0, Y0
+	JMP       done14
+
+done14:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -256(R9), Y0
@@ -22985,56 +21256,66 @@ edgeDone8:
 	VMOVUPS   -96(R9), Y5
 	VMOVUPS   -64(R9), Y6
 	VMOVUPS   -32(R9), Y7
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Y8
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VSUBPS    Y0, Y1, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R8)
-	VSUBPS    Y2, Y3, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R8)
-	VSUBPS    Y4, Y5, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R8)
-	VSUBPS    Y6, Y7, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R8)
-	VSUBPS    Y0, Y2, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 128(R8)
-	VSUBPS    Y1, Y3, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 160(R8)
-	VSUBPS    Y4, Y6, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 192(R8)
-	VSUBPS    Y5, Y7, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 224(R8)
-	VSUBPS    Y0, Y4, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 256(R8)
-	VSUBPS    Y1, Y5, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 288(R8)
-	VSUBPS    Y2, Y6, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 320(R8)
-	VSUBPS    Y3, Y7, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 352(R8)
-	ADDQ      $0x00000180, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x0000000c, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Y8, Y8
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Y0, Y1, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, (R8)
+	VSUBPS  Y2, Y3, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 32(R8)
+	VSUBPS  Y4, Y5, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 64(R8)
+	VSUBPS  Y6, Y7, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 96(R8)
+	VSUBPS  Y0, Y2, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 128(R8)
+	VSUBPS  Y1, Y3, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 160(R8)
+	VSUBPS  Y4, Y6, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 192(R8)
+	VSUBPS  Y5, Y7, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 224(R8)
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 256(R8)
+	VSUBPS  Y1, Y5, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 288(R8)
+	VSUBPS  Y2, Y6, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 320(R8)
+	VSUBPS  Y3, Y7, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 352(R8)
+	ADDQ    $0x00000180, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x0000000c, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -23044,14 +21325,14 @@ fold12:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -23073,11 +21354,11 @@ fold14:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS 3072(BX), Y2
@@ -23115,10 +21396,10 @@ fold16:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000008, AX
 	JMP  vector4
 
@@ -23126,9 +21407,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherBends3AVX2BF16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherBends3AVX2BF16(SB), NOSPLIT, $288-64
+// func gatherBends3AVX2H16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherBends3AVX2H16(SB), NOSPLIT, $288-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
 	MOVQ    terms+56(FP), AX
@@ -23194,17 +21475,27 @@ taps9:
 	VPINSRW   $0x06, (BX)(R13*2), X0, X0
 	SHRQ      $0x20, R12
 	VPINSRW   $0x07, (BX)(R12*2), X0, X0
+	CMPB      460(CX), $0x00
+	JNE       kind11
+	VCVTPH2PS X0, Y0
+	JMP       done10
+
+kind11:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
+	VMOVAPS   Y0, Y0
+	JMP       done10
+
+done10:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps9
+	JMP     edgeDone8
 
 edge7:
-taps10:
+taps13:
 	VMOVUPS   all32_0<>+0(SB), Y0
 	VMOVUPS   (R10), Y1
 	VPMAXSD   Y0, Y1, Y0
@@ -23236,13 +21527,23 @@ taps10:
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
+	CMPB      460(CX), $0x00
+	JNE       kind15
+	VCVTPH2PS X0, Y0
+	JMP       done14
+
+kind15:
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
+	VMOVAPS   Y0, Y0
+	JMP       done14
+
+done14:
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x20, R9
+	ADDQ    $0x00000440, R10
+	SUBQ    $0x01, R11
+	JNE     taps13
 
 edgeDone8:
 	VMOVUPS   -256(R9), Y0
@@ -23253,50 +21554,60 @@ edgeDone8:
 	VMOVUPS   -96(R9), Y5
 	VMOVUPS   -64(R9), Y6
 	VMOVUPS   -32(R9), Y7
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (SI), Y8
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (SI), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VSUBPS    Y2, Y3, Y9
-	VSUBPS    Y0, Y1, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R8)
-	VSUBPS    Y6, Y7, Y9
-	VSUBPS    Y4, Y5, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R8)
-	VSUBPS    Y4, Y5, Y9
-	VSUBPS    Y0, Y1, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R8)
-	VSUBPS    Y6, Y7, Y9
-	VSUBPS    Y2, Y3, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R8)
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y0, Y2, Y0
-	VSUBPS    Y0, Y4, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 128(R8)
-	VSUBPS    Y5, Y7, Y0
-	VSUBPS    Y1, Y3, Y1
-	VSUBPS    Y1, Y0, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 160(R8)
-	ADDQ      $0x000000c0, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000006, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
+	VMOVAPS   Y8, Y8
+	JMP       done17
 
-fold12:
+done17:
+	VSUBPS  Y2, Y3, Y9
+	VSUBPS  Y0, Y1, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, (R8)
+	VSUBPS  Y6, Y7, Y9
+	VSUBPS  Y4, Y5, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 32(R8)
+	VSUBPS  Y4, Y5, Y9
+	VSUBPS  Y0, Y1, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 64(R8)
+	VSUBPS  Y6, Y7, Y9
+	VSUBPS  Y2, Y3, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  Y9, Y8, Y9
+	VMOVUPS Y9, 96(R8)
+	VSUBPS  Y4, Y6, Y4
+	VSUBPS  Y0, Y2, Y0
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 128(R8)
+	VSUBPS  Y5, Y7, Y0
+	VSUBPS  Y1, Y3, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS Y0, 160(R8)
+	ADDQ    $0x000000c0, R8
+	ADDQ    channelStride+24(FP), BX
+	ADDQ    dyStride+40(FP), SI
+	DECQ    DI
+	JNE     channel6
+	MOVQ    terms+56(FP), BX
+	LEAQ    23936(CX)(AX*4), SI
+	MOVQ    $0x00000006, DI
+	CMPQ    channels+48(FP), $0x01
+	JG      more22
+
+fold21:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -23306,14 +21617,14 @@ fold12:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	JNE     fold21
+	JMP     folded20
 
-more13:
+more22:
 	CMPQ channels+48(FP), $0x04
-	JG   more15
+	JG   more24
 
-fold14:
+fold23:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -23335,11 +21646,11 @@ fold14:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	JNE     fold23
+	JMP     folded20
 
-more15:
-fold16:
+more24:
+fold25:
 	VMOVUPS (SI), Y0
 	VMOVUPS (BX), Y1
 	VMOVUPS 1536(BX), Y2
@@ -23377,10 +21688,10 @@ fold16:
 	ADDQ    $0x20, BX
 	ADDQ    $0x00000440, SI
 	DECQ    DI
-	JNE     fold16
-	JMP     folded11
+	JNE     fold25
+	JMP     folded20
 
-folded11:
+folded20:
 	ADDQ $0x00000008, AX
 	JMP  vector4
 
@@ -23388,9 +21699,9 @@ done5:
 	VZEROUPPER
 	RET
 
-// func gatherShift3AVX2BF16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-// Requires: AVX, AVX2, CMOV
-TEXT ·gatherShift3AVX2BF16(SB), NOSPLIT, $288-40
+// func gatherShift3AVX2H16(cells *byte, n int, input *byte, tangent *byte, y *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·gatherShift3AVX2H16(SB), NOSPLIT, $288-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
 	MOVQ input+16(FP), BX
@@ -23433,19 +21744,29 @@ taps6:
 	VPINSRW   $0x06, (SI)(R12*2), X1, X1
 	SHRQ      $0x20, R11
 	VPINSRW   $0x07, (SI)(R11*2), X1, X1
+	CMPB      460(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS X1, Y1
+	JMP       done7
+
+kind8:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps6
-	JMP       edgeDone5
+	VMOVAPS   Y1, Y1
+	JMP       done7
+
+done7:
+	VMULPS  (R8), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps6
+	JMP     edgeDone5
 
 edge4:
-taps7:
+taps10:
 	VMOVUPS   all32_0<>+0(SB), Y1
 	VMOVUPS   (R9), Y2
 	VPMAXSD   Y1, Y2, Y1
@@ -23477,15 +21798,25 @@ taps7:
 	VPSRAD    $0x1f, X3, X3
 	VPACKSSDW X2, X3, X2
 	VPANDN    X1, X2, X1
+	CMPB      460(CX), $0x00
+	JNE       kind12
+	VCVTPH2PS X1, Y1
+	JMP       done11
+
+kind12:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps7
+	VMOVAPS   Y1, Y1
+	JMP       done11
+
+done11:
+	VMULPS  (R8), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, Y0
+	ADDQ    $0x00000440, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps10
 
 edgeDone5:
 none3:
@@ -23494,9 +21825,9 @@ none3:
 	LEAQ 40256(CX)(AX*4), R9
 	MOVQ $0x00000008, R10
 	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
+	JNE  edge14
 
-taps10:
+taps16:
 	MOVQ      (R9), R11
 	MOVL      R11, R12
 	MOVWQZX   (BX)(R12*2), R12
@@ -23518,17 +21849,27 @@ taps10:
 	VPINSRW   $0x06, (BX)(R12*2), X1, X1
 	SHRQ      $0x20, R11
 	VPINSRW   $0x07, (BX)(R11*2), X1, X1
+	CMPB      460(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS X1, Y1
+	JMP       done17
+
+kind18:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps10
-	JMP       edgeDone9
+	VMOVAPS   Y1, Y1
+	JMP       done17
 
-edge8:
-taps11:
+done17:
+	VMOVUPS Y1, (R8)
+	ADDQ    $0x20, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps16
+	JMP     edgeDone15
+
+edge14:
+taps20:
 	VMOVUPS   all32_0<>+0(SB), Y1
 	VMOVUPS   (R9), Y2
 	VPMAXSD   Y1, Y2, Y1
@@ -23560,15 +21901,25 @@ taps11:
 	VPSRAD    $0x1f, X3, X3
 	VPACKSSDW X2, X3, X2
 	VPANDN    X1, X2, X1
+	CMPB      460(CX), $0x00
+	JNE       kind22
+	VCVTPH2PS X1, Y1
+	JMP       done21
+
+kind22:
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps11
+	VMOVAPS   Y1, Y1
+	JMP       done21
 
-edgeDone9:
+done21:
+	VMOVUPS Y1, (R8)
+	ADDQ    $0x20, R8
+	ADDQ    $0x00000440, R9
+	SUBQ    $0x01, R10
+	JNE     taps20
+
+edgeDone15:
 	VMOVUPS      -256(R8), Y1
 	VMOVUPS      -224(R8), Y2
 	VMOVUPS      -192(R8), Y3
@@ -23598,7 +21949,7 @@ edgeDone9:
 	VADDPS       Y10, Y9, Y9
 	VBROADCASTSS 36(CX), Y10
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
+	JEQ          zeros24
 	VMOVUPS      19584(CX)(AX*4), Y10
 	VMOVAPS      Y10, Y10
 	VMOVUPS      all32_0<>+0(SB), Y11
@@ -23606,7 +21957,7 @@ edgeDone9:
 	VANDPS       Y9, Y11, Y9
 	VMOVAPS      Y9, Y9
 
-zeros12:
+zeros24:
 	VMOVUPS      22848(CX)(AX*4), Y11
 	VMOVUPS      all32_0<>+0(SB), Y12
 	VCMPPS       $0x04, Y12, Y11, Y11
@@ -23637,7 +21988,7 @@ zeros12:
 	VADDPS       Y10, Y9, Y9
 	VBROADCASTSS 40(CX), Y10
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
+	JEQ          zeros25
 	VMOVUPS      20672(CX)(AX*4), Y10
 	VMOVAPS      Y10, Y10
 	VMOVUPS      all32_0<>+0(SB), Y11
@@ -23645,7 +21996,7 @@ zeros12:
 	VANDPS       Y9, Y11, Y9
 	VMOVAPS      Y9, Y9
 
-zeros13:
+zeros25:
 	VMOVUPS      22848(CX)(AX*4), Y11
 	VMOVUPS      all32_0<>+0(SB), Y12
 	VCMPPS       $0x04, Y12, Y11, Y11
@@ -23682,7 +22033,7 @@ zeros13:
 	VADDPS       Y2, Y1, Y1
 	VBROADCASTSS 44(CX), Y2
 	CMPL         392(CX), $0x00000000
-	JEQ          zeros14
+	JEQ          zeros26
 	VMOVUPS      21760(CX)(AX*4), Y2
 	VMOVAPS      Y2, Y2
 	VMOVUPS      all32_0<>+0(SB), Y3
@@ -23690,7 +22041,7 @@ zeros13:
 	VANDPS       Y1, Y3, Y1
 	VMOVAPS      Y1, Y1
 
-zeros14:
+zeros26:
 	VMOVUPS   22848(CX)(AX*4), Y3
 	VMOVUPS   all32_0<>+0(SB), Y4
 	VCMPPS    $0x04, Y4, Y3, Y3
@@ -23704,6 +22055,13 @@ zeros14:
 	LEAQ      -8(DX), R9
 	CMPQ      R8, R9
 	CMOVQGT   R9, R8
+	CMPB      460(CX), $0x00
+	JNE       kind28
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (DI)(R8*2)
+	JMP       done27
+
+kind28:
 	VPSRLD    $0x10, Y0, Y1
 	VPAND     all32_1<>+0(SB), Y1, Y1
 	VPADDD    Y0, Y1, Y1
@@ -23721,1787 +22079,11 @@ zeros14:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
+	JMP       done27
 
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherSampleAVX2F16(cells *byte, n int, input *byte, taps int, y *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherSampleAVX2F16(SB), NOSPLIT, $0-40
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ input+16(FP), BX
-	MOVQ taps+24(FP), SI
-	MOVQ y+32(FP), DI
-	XORQ AX, AX
-
-vector1:
-	CMPQ    AX, DX
-	JGE     done2
-	VMOVUPS all32_0<>+0(SB), Y0
-	VMOVAPS Y0, Y0
-	LEAQ    4352(CX)(AX*4), R8
-	LEAQ    40256(CX)(AX*4), R9
-	MOVQ    SI, R10
-	CMPL    48960(CX)(AX*4), $0x00
-	JNE     edge3
-
-taps5:
-	MOVQ      (R9), R11
-	MOVL      R11, R12
-	MOVWQZX   (BX)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (BX)(R11*2), X1, X1
-	MOVQ      8(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (BX)(R11*2), X1, X1
-	MOVQ      16(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (BX)(R11*2), X1, X1
-	MOVQ      24(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (BX)(R11*2), X1, X1
-	VCVTPH2PS X1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps5
-	JMP       edgeDone4
-
-edge3:
-taps6:
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   (R9), Y2
-	VPMAXSD   Y1, Y2, Y1
-	VMOVUPS   Y1, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R11
-	MOVL      R11, R12
-	MOVWQZX   (BX)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (BX)(R11*2), X1, X1
-	MOVQ      50056(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (BX)(R11*2), X1, X1
-	MOVQ      50064(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (BX)(R11*2), X1, X1
-	MOVQ      50072(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (BX)(R11*2), X1, X1
-	VMOVDQU   16(R9), X2
-	VPSRAD    $0x1f, X2, X2
-	VMOVDQU   (R9), X3
-	VPSRAD    $0x1f, X3, X3
-	VPACKSSDW X2, X3, X2
-	VPANDN    X1, X2, X1
-	VCVTPH2PS X1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps6
-
-edgeDone4:
-	MOVQ      AX, R8
-	LEAQ      -8(DX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VCVTPS2PH $0x00, Y0, X0
-	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherShiftNearestAVX2F16(cells *byte, n int, tangent *byte, y *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherShiftNearestAVX2F16(SB), NOSPLIT, $0-32
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ tangent+16(FP), BX
-	MOVQ y+24(FP), SI
-	XORQ AX, AX
-
-vector1:
-	CMPQ      AX, DX
-	JGE       done2
-	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVAPS   Y0, Y0
-	TESTQ     BX, BX
-	JE        none3
-	CMPL      48960(CX)(AX*4), $0x00
-	JNE       edge4
-	MOVQ      40256(CX)(AX*4), DI
-	MOVL      DI, R8
-	MOVWQZX   (BX)(R8*2), R8
-	VMOVD     R8, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x01, (BX)(DI*2), X1, X1
-	MOVQ      40264(CX)(AX*4), DI
-	MOVL      DI, R8
-	VPINSRW   $0x02, (BX)(R8*2), X1, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x03, (BX)(DI*2), X1, X1
-	MOVQ      40272(CX)(AX*4), DI
-	MOVL      DI, R8
-	VPINSRW   $0x04, (BX)(R8*2), X1, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x05, (BX)(DI*2), X1, X1
-	MOVQ      40280(CX)(AX*4), DI
-	MOVL      DI, R8
-	VPINSRW   $0x06, (BX)(R8*2), X1, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x07, (BX)(DI*2), X1, X1
-	VCVTPH2PS X1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	JMP       edgeDone5
-
-edge4:
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   40256(CX)(AX*4), Y2
-	VPMAXSD   Y1, Y2, Y1
-	VMOVUPS   Y1, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), DI
-	MOVL      DI, R8
-	MOVWQZX   (BX)(R8*2), R8
-	VMOVD     R8, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x01, (BX)(DI*2), X1, X1
-	MOVQ      50056(CX)(AX*4), DI
-	MOVL      DI, R8
-	VPINSRW   $0x02, (BX)(R8*2), X1, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x03, (BX)(DI*2), X1, X1
-	MOVQ      50064(CX)(AX*4), DI
-	MOVL      DI, R8
-	VPINSRW   $0x04, (BX)(R8*2), X1, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x05, (BX)(DI*2), X1, X1
-	MOVQ      50072(CX)(AX*4), DI
-	MOVL      DI, R8
-	VPINSRW   $0x06, (BX)(R8*2), X1, X1
-	SHRQ      $0x20, DI
-	VPINSRW   $0x07, (BX)(DI*2), X1, X1
-	VMOVDQU   40272(CX)(AX*4), X2
-	VPSRAD    $0x1f, X2, X2
-	VMOVDQU   40256(CX)(AX*4), X3
-	VPSRAD    $0x1f, X3, X3
-	VPACKSSDW X2, X3, X2
-	VPANDN    X1, X2, X1
-	VCVTPH2PS X1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-
-edgeDone5:
-none3:
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   1088(CX)(AX*4), Y2
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   2176(CX)(AX*4), Y2
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   3264(CX)(AX*4), Y2
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	MOVQ      AX, DI
-	LEAQ      -8(DX), R8
-	CMPQ      DI, R8
-	CMOVQGT   R8, DI
-	VCVTPS2PH $0x00, Y0, X0
-	VMOVDQU   X0, (SI)(DI*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherTerms2AVX2F16(SB), NOSPLIT, $160-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000010, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000040, BX
-
-few1:
-clear2:
-	VMOVUPS Y0, (AX)
-	ADDQ    $0x20, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -8(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 32(SP), R9
-	ANDQ $-32, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000004, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ      (R10), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      8(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      16(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      24(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R10), Y1
-	VPMAXSD   Y0, Y1, Y0
-	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VMOVDQU   16(R10), X1
-	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R10), X2
-	VPSRAD    $0x1f, X2, X2
-	VPACKSSDW X1, X2, X1
-	VPANDN    X0, X1, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
-
-edgeDone8:
-	VMOVUPS   -128(R9), Y0
-	VMOVUPS   -96(R9), Y1
-	VMOVUPS   -64(R9), Y2
-	VMOVUPS   -32(R9), Y3
-	VCVTPH2PS (SI), Y4
-	VSUBPS    Y0, Y1, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, (R8)
-	VSUBPS    Y2, Y3, Y5
-	VMULPS    Y5, Y4, Y5
-	VMOVUPS   Y5, 32(R8)
-	VSUBPS    Y0, Y2, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 64(R8)
-	VSUBPS    Y1, Y3, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, 96(R8)
-	ADDQ      $0x00000080, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000004, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(BX), Y3
-	VMOVUPS all32_0<>+0(SB), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS 1024(BX), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 512(BX), Y2
-	VMOVUPS 1536(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 256(BX), Y2
-	VMOVUPS 1280(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 768(BX), Y3
-	VMOVUPS 1792(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(BX), Y2
-	VMOVUPS 1152(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 640(BX), Y3
-	VMOVUPS 1664(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 384(BX), Y3
-	VMOVUPS 1408(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VMOVUPS 896(BX), Y4
-	VMOVUPS 1920(BX), Y5
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
+done27:
 	ADDQ $0x00000008, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherBends2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherBends2AVX2F16(SB), NOSPLIT, $160-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000004, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000010, BX
-
-few1:
-clear2:
-	VMOVUPS Y0, (AX)
-	ADDQ    $0x20, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -8(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 32(SP), R9
-	ANDQ $-32, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000004, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ      (R10), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      8(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      16(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      24(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R10), Y1
-	VPMAXSD   Y0, Y1, Y0
-	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VMOVDQU   16(R10), X1
-	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R10), X2
-	VPSRAD    $0x1f, X2, X2
-	VPACKSSDW X1, X2, X1
-	VPANDN    X0, X1, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
-
-edgeDone8:
-	VMOVUPS   -128(R9), Y0
-	VMOVUPS   -96(R9), Y1
-	VMOVUPS   -64(R9), Y2
-	VMOVUPS   -32(R9), Y3
-	VCVTPH2PS (SI), Y4
-	VSUBPS    Y2, Y3, Y2
-	VSUBPS    Y0, Y1, Y0
-	VSUBPS    Y0, Y2, Y0
-	VMULPS    Y0, Y4, Y0
-	VMOVUPS   Y0, (R8)
-	ADDQ      $0x00000020, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000001, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(BX), Y3
-	VMOVUPS all32_0<>+0(SB), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS 256(BX), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 128(BX), Y2
-	VMOVUPS 384(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 64(BX), Y2
-	VMOVUPS 320(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 192(BX), Y3
-	VMOVUPS 448(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 32(BX), Y2
-	VMOVUPS 288(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 160(BX), Y3
-	VMOVUPS 416(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 96(BX), Y3
-	VMOVUPS 352(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VMOVUPS 224(BX), Y4
-	VMOVUPS 480(BX), Y5
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
-	ADDQ $0x00000008, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherShift2AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherShift2AVX2F16(SB), NOSPLIT, $160-40
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ input+16(FP), BX
-	MOVQ tangent+24(FP), SI
-	MOVQ y+32(FP), DI
-	XORQ AX, AX
-
-vector1:
-	CMPQ    AX, DX
-	JGE     done2
-	VMOVUPS all32_0<>+0(SB), Y0
-	VMOVAPS Y0, Y0
-	TESTQ   SI, SI
-	JE      none3
-	LEAQ    4352(CX)(AX*4), R8
-	LEAQ    40256(CX)(AX*4), R9
-	MOVQ    $0x00000004, R10
-	CMPL    48960(CX)(AX*4), $0x00
-	JNE     edge4
-
-taps6:
-	MOVQ      (R9), R11
-	MOVL      R11, R12
-	MOVWQZX   (SI)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (SI)(R11*2), X1, X1
-	MOVQ      8(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (SI)(R11*2), X1, X1
-	MOVQ      16(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (SI)(R11*2), X1, X1
-	MOVQ      24(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (SI)(R11*2), X1, X1
-	VCVTPH2PS X1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps6
-	JMP       edgeDone5
-
-edge4:
-taps7:
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   (R9), Y2
-	VPMAXSD   Y1, Y2, Y1
-	VMOVUPS   Y1, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R11
-	MOVL      R11, R12
-	MOVWQZX   (SI)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (SI)(R11*2), X1, X1
-	MOVQ      50056(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (SI)(R11*2), X1, X1
-	MOVQ      50064(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (SI)(R11*2), X1, X1
-	MOVQ      50072(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (SI)(R11*2), X1, X1
-	VMOVDQU   16(R9), X2
-	VPSRAD    $0x1f, X2, X2
-	VMOVDQU   (R9), X3
-	VPSRAD    $0x1f, X3, X3
-	VPACKSSDW X2, X3, X2
-	VPANDN    X1, X2, X1
-	VCVTPH2PS X1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps7
-
-edgeDone5:
-none3:
-	LEAQ 32(SP), R8
-	ANDQ $-32, R8
-	LEAQ 40256(CX)(AX*4), R9
-	MOVQ $0x00000004, R10
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
-
-taps10:
-	MOVQ      (R9), R11
-	MOVL      R11, R12
-	MOVWQZX   (BX)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (BX)(R11*2), X1, X1
-	MOVQ      8(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (BX)(R11*2), X1, X1
-	MOVQ      16(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (BX)(R11*2), X1, X1
-	MOVQ      24(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (BX)(R11*2), X1, X1
-	VCVTPH2PS X1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps10
-	JMP       edgeDone9
-
-edge8:
-taps11:
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   (R9), Y2
-	VPMAXSD   Y1, Y2, Y1
-	VMOVUPS   Y1, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R11
-	MOVL      R11, R12
-	MOVWQZX   (BX)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (BX)(R11*2), X1, X1
-	MOVQ      50056(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (BX)(R11*2), X1, X1
-	MOVQ      50064(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (BX)(R11*2), X1, X1
-	MOVQ      50072(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (BX)(R11*2), X1, X1
-	VMOVDQU   16(R9), X2
-	VPSRAD    $0x1f, X2, X2
-	VMOVDQU   (R9), X3
-	VPSRAD    $0x1f, X3, X3
-	VPACKSSDW X2, X3, X2
-	VPANDN    X1, X2, X1
-	VCVTPH2PS X1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps11
-
-edgeDone9:
-	VMOVUPS      -128(R8), Y1
-	VMOVUPS      -96(R8), Y2
-	VMOVUPS      -64(R8), Y3
-	VMOVUPS      -32(R8), Y4
-	VSUBPS       Y1, Y2, Y5
-	VSUBPS       Y3, Y4, Y6
-	VMOVUPS      14144(CX)(AX*4), Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVUPS      17408(CX)(AX*4), Y7
-	VMULPS       Y7, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	VBROADCASTSS 36(CX), Y6
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
-	VMOVUPS      19584(CX)(AX*4), Y6
-	VMOVAPS      Y6, Y6
-	VMOVUPS      all32_0<>+0(SB), Y7
-	VCMPPS       $0x04, Y7, Y6, Y7
-	VANDPS       Y5, Y7, Y5
-	VMOVAPS      Y5, Y5
-
-zeros12:
-	VMOVUPS      22848(CX)(AX*4), Y7
-	VMOVUPS      all32_0<>+0(SB), Y8
-	VCMPPS       $0x04, Y8, Y7, Y7
-	VMULPS       Y6, Y5, Y5
-	VANDPS       Y5, Y7, Y5
-	VMOVUPS      1088(CX)(AX*4), Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
-	VMOVAPS      Y0, Y0
-	VSUBPS       Y1, Y3, Y1
-	VSUBPS       Y2, Y4, Y2
-	VMOVUPS      13056(CX)(AX*4), Y3
-	VMULPS       Y3, Y1, Y1
-	VMOVUPS      16320(CX)(AX*4), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	VBROADCASTSS 40(CX), Y2
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
-	VMOVUPS      20672(CX)(AX*4), Y2
-	VMOVAPS      Y2, Y2
-	VMOVUPS      all32_0<>+0(SB), Y3
-	VCMPPS       $0x04, Y3, Y2, Y3
-	VANDPS       Y1, Y3, Y1
-	VMOVAPS      Y1, Y1
-
-zeros13:
-	VMOVUPS   22848(CX)(AX*4), Y3
-	VMOVUPS   all32_0<>+0(SB), Y4
-	VCMPPS    $0x04, Y4, Y3, Y3
-	VMULPS    Y2, Y1, Y1
-	VANDPS    Y1, Y3, Y1
-	VMOVUPS   2176(CX)(AX*4), Y2
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	MOVQ      AX, R8
-	LEAQ      -8(DX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VCVTPS2PH $0x00, Y0, X0
-	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-// func gatherTerms3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherTerms3AVX2F16(SB), NOSPLIT, $288-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000030, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x000000c0, BX
-
-few1:
-clear2:
-	VMOVUPS Y0, (AX)
-	ADDQ    $0x20, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -8(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 32(SP), R9
-	ANDQ $-32, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000008, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ      (R10), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      8(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      16(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      24(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R10), Y1
-	VPMAXSD   Y0, Y1, Y0
-	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VMOVDQU   16(R10), X1
-	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R10), X2
-	VPSRAD    $0x1f, X2, X2
-	VPACKSSDW X1, X2, X1
-	VPANDN    X0, X1, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
-
-edgeDone8:
-	VMOVUPS   -256(R9), Y0
-	VMOVUPS   -224(R9), Y1
-	VMOVUPS   -192(R9), Y2
-	VMOVUPS   -160(R9), Y3
-	VMOVUPS   -128(R9), Y4
-	VMOVUPS   -96(R9), Y5
-	VMOVUPS   -64(R9), Y6
-	VMOVUPS   -32(R9), Y7
-	VCVTPH2PS (SI), Y8
-	VSUBPS    Y0, Y1, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R8)
-	VSUBPS    Y2, Y3, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R8)
-	VSUBPS    Y4, Y5, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R8)
-	VSUBPS    Y6, Y7, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R8)
-	VSUBPS    Y0, Y2, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 128(R8)
-	VSUBPS    Y1, Y3, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 160(R8)
-	VSUBPS    Y4, Y6, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 192(R8)
-	VSUBPS    Y5, Y7, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 224(R8)
-	VSUBPS    Y0, Y4, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 256(R8)
-	VSUBPS    Y1, Y5, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 288(R8)
-	VSUBPS    Y2, Y6, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 320(R8)
-	VSUBPS    Y3, Y7, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 352(R8)
-	ADDQ      $0x00000180, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x0000000c, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(BX), Y3
-	VMOVUPS all32_0<>+0(SB), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS 3072(BX), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 1536(BX), Y2
-	VMOVUPS 4608(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(BX), Y2
-	VMOVUPS 3840(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 2304(BX), Y3
-	VMOVUPS 5376(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(BX), Y2
-	VMOVUPS 3456(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1920(BX), Y3
-	VMOVUPS 4992(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(BX), Y3
-	VMOVUPS 4224(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VMOVUPS 2688(BX), Y4
-	VMOVUPS 5760(BX), Y5
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
-	ADDQ $0x00000008, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherBends3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherBends3AVX2F16(SB), NOSPLIT, $288-64
-	MOVQ    cells+0(FP), CX
-	MOVQ    n+8(FP), DX
-	MOVQ    terms+56(FP), AX
-	MOVQ    channels+48(FP), SI
-	VMOVUPS all32_0<>+0(SB), Y0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000018, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000060, BX
-
-few1:
-clear2:
-	VMOVUPS Y0, (AX)
-	ADDQ    $0x20, AX
-	DECQ    BX
-	JNE     clear2
-
-cleared3:
-	XORQ AX, AX
-
-vector4:
-	CMPQ    AX, DX
-	JGE     done5
-	MOVQ    dy+32(FP), SI
-	MOVQ    channels+48(FP), DI
-	MOVQ    terms+56(FP), R8
-	MOVQ    AX, BX
-	LEAQ    -8(DX), R9
-	CMPQ    BX, R9
-	CMOVQGT R9, BX
-	LEAQ    (SI)(BX*2), SI
-	MOVQ    input+16(FP), BX
-
-channel6:
-	LEAQ 32(SP), R9
-	ANDQ $-32, R9
-	LEAQ 40256(CX)(AX*4), R10
-	MOVQ $0x00000008, R11
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge7
-
-taps9:
-	MOVQ      (R10), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      8(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      16(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      24(R10), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps9
-	JMP       edgeDone8
-
-edge7:
-taps10:
-	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (R10), Y1
-	VPMAXSD   Y0, Y1, Y0
-	VMOVUPS   Y0, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R12
-	MOVL      R12, R13
-	MOVWQZX   (BX)(R13*2), R13
-	VMOVD     R13, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x01, (BX)(R12*2), X0, X0
-	MOVQ      50056(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x02, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x03, (BX)(R12*2), X0, X0
-	MOVQ      50064(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x04, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x05, (BX)(R12*2), X0, X0
-	MOVQ      50072(CX)(AX*4), R12
-	MOVL      R12, R13
-	VPINSRW   $0x06, (BX)(R13*2), X0, X0
-	SHRQ      $0x20, R12
-	VPINSRW   $0x07, (BX)(R12*2), X0, X0
-	VMOVDQU   16(R10), X1
-	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (R10), X2
-	VPSRAD    $0x1f, X2, X2
-	VPACKSSDW X1, X2, X1
-	VPANDN    X0, X1, X0
-	VCVTPH2PS X0, Y0
-	VMOVUPS   Y0, (R9)
-	ADDQ      $0x20, R9
-	ADDQ      $0x00000440, R10
-	SUBQ      $0x01, R11
-	JNE       taps10
-
-edgeDone8:
-	VMOVUPS   -256(R9), Y0
-	VMOVUPS   -224(R9), Y1
-	VMOVUPS   -192(R9), Y2
-	VMOVUPS   -160(R9), Y3
-	VMOVUPS   -128(R9), Y4
-	VMOVUPS   -96(R9), Y5
-	VMOVUPS   -64(R9), Y6
-	VMOVUPS   -32(R9), Y7
-	VCVTPH2PS (SI), Y8
-	VSUBPS    Y2, Y3, Y9
-	VSUBPS    Y0, Y1, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, (R8)
-	VSUBPS    Y6, Y7, Y9
-	VSUBPS    Y4, Y5, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 32(R8)
-	VSUBPS    Y4, Y5, Y9
-	VSUBPS    Y0, Y1, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 64(R8)
-	VSUBPS    Y6, Y7, Y9
-	VSUBPS    Y2, Y3, Y10
-	VSUBPS    Y10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VMOVUPS   Y9, 96(R8)
-	VSUBPS    Y4, Y6, Y4
-	VSUBPS    Y0, Y2, Y0
-	VSUBPS    Y0, Y4, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 128(R8)
-	VSUBPS    Y5, Y7, Y0
-	VSUBPS    Y1, Y3, Y1
-	VSUBPS    Y1, Y0, Y0
-	VMULPS    Y0, Y8, Y0
-	VMOVUPS   Y0, 160(R8)
-	ADDQ      $0x000000c0, R8
-	ADDQ      channelStride+24(FP), BX
-	ADDQ      dyStride+40(FP), SI
-	DECQ      DI
-	JNE       channel6
-	MOVQ      terms+56(FP), BX
-	LEAQ      23936(CX)(AX*4), SI
-	MOVQ      $0x00000006, DI
-	CMPQ      channels+48(FP), $0x01
-	JG        more13
-
-fold12:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
-
-more13:
-	CMPQ channels+48(FP), $0x04
-	JG   more15
-
-fold14:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS all32_0<>+0(SB), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(BX), Y2
-	VMOVUPS all32_0<>+0(SB), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(BX), Y3
-	VMOVUPS all32_0<>+0(SB), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
-
-more15:
-fold16:
-	VMOVUPS (SI), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS 1536(BX), Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 768(BX), Y2
-	VMOVUPS 2304(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 384(BX), Y2
-	VMOVUPS 1920(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 1152(BX), Y3
-	VMOVUPS 2688(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VMOVUPS 192(BX), Y2
-	VMOVUPS 1728(BX), Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 960(BX), Y3
-	VMOVUPS 2496(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS 576(BX), Y3
-	VMOVUPS 2112(BX), Y4
-	VADDPS  Y4, Y3, Y3
-	VMOVUPS 1344(BX), Y4
-	VMOVUPS 2880(BX), Y5
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y4, Y3, Y3
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold16
-	JMP     folded11
-
-folded11:
-	ADDQ $0x00000008, AX
-	JMP  vector4
-
-done5:
-	VZEROUPPER
-	RET
-
-// func gatherShift3AVX2F16(cells *byte, n int, input *byte, tangent *byte, y *byte)
-// Requires: AVX, AVX2, CMOV, F16C
-TEXT ·gatherShift3AVX2F16(SB), NOSPLIT, $288-40
-	MOVQ cells+0(FP), CX
-	MOVQ n+8(FP), DX
-	MOVQ input+16(FP), BX
-	MOVQ tangent+24(FP), SI
-	MOVQ y+32(FP), DI
-	XORQ AX, AX
-
-vector1:
-	CMPQ    AX, DX
-	JGE     done2
-	VMOVUPS all32_0<>+0(SB), Y0
-	VMOVAPS Y0, Y0
-	TESTQ   SI, SI
-	JE      none3
-	LEAQ    4352(CX)(AX*4), R8
-	LEAQ    40256(CX)(AX*4), R9
-	MOVQ    $0x00000008, R10
-	CMPL    48960(CX)(AX*4), $0x00
-	JNE     edge4
-
-taps6:
-	MOVQ      (R9), R11
-	MOVL      R11, R12
-	MOVWQZX   (SI)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (SI)(R11*2), X1, X1
-	MOVQ      8(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (SI)(R11*2), X1, X1
-	MOVQ      16(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (SI)(R11*2), X1, X1
-	MOVQ      24(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (SI)(R11*2), X1, X1
-	VCVTPH2PS X1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps6
-	JMP       edgeDone5
-
-edge4:
-taps7:
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   (R9), Y2
-	VPMAXSD   Y1, Y2, Y1
-	VMOVUPS   Y1, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R11
-	MOVL      R11, R12
-	MOVWQZX   (SI)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (SI)(R11*2), X1, X1
-	MOVQ      50056(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (SI)(R11*2), X1, X1
-	MOVQ      50064(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (SI)(R11*2), X1, X1
-	MOVQ      50072(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (SI)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (SI)(R11*2), X1, X1
-	VMOVDQU   16(R9), X2
-	VPSRAD    $0x1f, X2, X2
-	VMOVDQU   (R9), X3
-	VPSRAD    $0x1f, X3, X3
-	VPACKSSDW X2, X3, X2
-	VPANDN    X1, X2, X1
-	VCVTPH2PS X1, Y1
-	VMULPS    (R8), Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	ADDQ      $0x00000440, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps7
-
-edgeDone5:
-none3:
-	LEAQ 32(SP), R8
-	ANDQ $-32, R8
-	LEAQ 40256(CX)(AX*4), R9
-	MOVQ $0x00000008, R10
-	CMPL 48960(CX)(AX*4), $0x00
-	JNE  edge8
-
-taps10:
-	MOVQ      (R9), R11
-	MOVL      R11, R12
-	MOVWQZX   (BX)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (BX)(R11*2), X1, X1
-	MOVQ      8(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (BX)(R11*2), X1, X1
-	MOVQ      16(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (BX)(R11*2), X1, X1
-	MOVQ      24(R9), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (BX)(R11*2), X1, X1
-	VCVTPH2PS X1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps10
-	JMP       edgeDone9
-
-edge8:
-taps11:
-	VMOVUPS   all32_0<>+0(SB), Y1
-	VMOVUPS   (R9), Y2
-	VPMAXSD   Y1, Y2, Y1
-	VMOVUPS   Y1, 50048(CX)(AX*4)
-	MOVQ      50048(CX)(AX*4), R11
-	MOVL      R11, R12
-	MOVWQZX   (BX)(R12*2), R12
-	VMOVD     R12, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x01, (BX)(R11*2), X1, X1
-	MOVQ      50056(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x02, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x03, (BX)(R11*2), X1, X1
-	MOVQ      50064(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x04, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x05, (BX)(R11*2), X1, X1
-	MOVQ      50072(CX)(AX*4), R11
-	MOVL      R11, R12
-	VPINSRW   $0x06, (BX)(R12*2), X1, X1
-	SHRQ      $0x20, R11
-	VPINSRW   $0x07, (BX)(R11*2), X1, X1
-	VMOVDQU   16(R9), X2
-	VPSRAD    $0x1f, X2, X2
-	VMOVDQU   (R9), X3
-	VPSRAD    $0x1f, X3, X3
-	VPACKSSDW X2, X3, X2
-	VPANDN    X1, X2, X1
-	VCVTPH2PS X1, Y1
-	VMOVUPS   Y1, (R8)
-	ADDQ      $0x20, R8
-	ADDQ      $0x00000440, R9
-	SUBQ      $0x01, R10
-	JNE       taps11
-
-edgeDone9:
-	VMOVUPS      -256(R8), Y1
-	VMOVUPS      -224(R8), Y2
-	VMOVUPS      -192(R8), Y3
-	VMOVUPS      -160(R8), Y4
-	VMOVUPS      -128(R8), Y5
-	VMOVUPS      -96(R8), Y6
-	VMOVUPS      -64(R8), Y7
-	VMOVUPS      -32(R8), Y8
-	VSUBPS       Y1, Y2, Y9
-	VSUBPS       Y3, Y4, Y10
-	VSUBPS       Y5, Y6, Y11
-	VSUBPS       Y7, Y8, Y12
-	VMOVUPS      14144(CX)(AX*4), Y13
-	VMULPS       Y13, Y9, Y9
-	VMOVUPS      17408(CX)(AX*4), Y13
-	VMULPS       Y13, Y10, Y10
-	VADDPS       Y10, Y9, Y9
-	VMOVUPS      14144(CX)(AX*4), Y10
-	VMULPS       Y10, Y11, Y10
-	VMOVUPS      17408(CX)(AX*4), Y11
-	VMULPS       Y11, Y12, Y11
-	VADDPS       Y11, Y10, Y10
-	VMOVUPS      15232(CX)(AX*4), Y11
-	VMULPS       Y11, Y9, Y9
-	VMOVUPS      18496(CX)(AX*4), Y11
-	VMULPS       Y11, Y10, Y10
-	VADDPS       Y10, Y9, Y9
-	VBROADCASTSS 36(CX), Y10
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros12
-	VMOVUPS      19584(CX)(AX*4), Y10
-	VMOVAPS      Y10, Y10
-	VMOVUPS      all32_0<>+0(SB), Y11
-	VCMPPS       $0x04, Y11, Y10, Y11
-	VANDPS       Y9, Y11, Y9
-	VMOVAPS      Y9, Y9
-
-zeros12:
-	VMOVUPS      22848(CX)(AX*4), Y11
-	VMOVUPS      all32_0<>+0(SB), Y12
-	VCMPPS       $0x04, Y12, Y11, Y11
-	VMULPS       Y10, Y9, Y9
-	VANDPS       Y9, Y11, Y9
-	VMOVUPS      1088(CX)(AX*4), Y10
-	VMULPS       Y10, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	VMOVAPS      Y0, Y0
-	VSUBPS       Y1, Y3, Y9
-	VSUBPS       Y2, Y4, Y10
-	VSUBPS       Y5, Y7, Y11
-	VSUBPS       Y6, Y8, Y12
-	VMOVUPS      13056(CX)(AX*4), Y13
-	VMULPS       Y13, Y9, Y9
-	VMOVUPS      16320(CX)(AX*4), Y13
-	VMULPS       Y13, Y10, Y10
-	VADDPS       Y10, Y9, Y9
-	VMOVUPS      13056(CX)(AX*4), Y10
-	VMULPS       Y10, Y11, Y10
-	VMOVUPS      16320(CX)(AX*4), Y11
-	VMULPS       Y11, Y12, Y11
-	VADDPS       Y11, Y10, Y10
-	VMOVUPS      15232(CX)(AX*4), Y11
-	VMULPS       Y11, Y9, Y9
-	VMOVUPS      18496(CX)(AX*4), Y11
-	VMULPS       Y11, Y10, Y10
-	VADDPS       Y10, Y9, Y9
-	VBROADCASTSS 40(CX), Y10
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros13
-	VMOVUPS      20672(CX)(AX*4), Y10
-	VMOVAPS      Y10, Y10
-	VMOVUPS      all32_0<>+0(SB), Y11
-	VCMPPS       $0x04, Y11, Y10, Y11
-	VANDPS       Y9, Y11, Y9
-	VMOVAPS      Y9, Y9
-
-zeros13:
-	VMOVUPS      22848(CX)(AX*4), Y11
-	VMOVUPS      all32_0<>+0(SB), Y12
-	VCMPPS       $0x04, Y12, Y11, Y11
-	VMULPS       Y10, Y9, Y9
-	VANDPS       Y9, Y11, Y9
-	VMOVUPS      2176(CX)(AX*4), Y10
-	VMULPS       Y10, Y9, Y9
-	VADDPS       Y9, Y0, Y0
-	VMOVAPS      Y0, Y0
-	VSUBPS       Y1, Y5, Y1
-	VSUBPS       Y2, Y6, Y2
-	VSUBPS       Y3, Y7, Y3
-	VSUBPS       Y4, Y8, Y4
-	VMOVUPS      all32_0<>+0(SB), Y5
-	VMOVUPS      13056(CX)(AX*4), Y6
-	VMOVUPS      14144(CX)(AX*4), Y7
-	VMULPS       Y7, Y6, Y6
-	VMULPS       Y6, Y1, Y1
-	VADDPS       Y1, Y5, Y1
-	VMOVUPS      16320(CX)(AX*4), Y5
-	VMOVUPS      14144(CX)(AX*4), Y6
-	VMULPS       Y6, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	VMOVUPS      13056(CX)(AX*4), Y2
-	VMOVUPS      17408(CX)(AX*4), Y5
-	VMULPS       Y5, Y2, Y2
-	VMULPS       Y2, Y3, Y2
-	VADDPS       Y2, Y1, Y1
-	VMOVUPS      16320(CX)(AX*4), Y2
-	VMOVUPS      17408(CX)(AX*4), Y3
-	VMULPS       Y3, Y2, Y2
-	VMULPS       Y2, Y4, Y2
-	VADDPS       Y2, Y1, Y1
-	VBROADCASTSS 44(CX), Y2
-	CMPL         392(CX), $0x00000000
-	JEQ          zeros14
-	VMOVUPS      21760(CX)(AX*4), Y2
-	VMOVAPS      Y2, Y2
-	VMOVUPS      all32_0<>+0(SB), Y3
-	VCMPPS       $0x04, Y3, Y2, Y3
-	VANDPS       Y1, Y3, Y1
-	VMOVAPS      Y1, Y1
-
-zeros14:
-	VMOVUPS   22848(CX)(AX*4), Y3
-	VMOVUPS   all32_0<>+0(SB), Y4
-	VCMPPS    $0x04, Y4, Y3, Y3
-	VMULPS    Y2, Y1, Y1
-	VANDPS    Y1, Y3, Y1
-	VMOVUPS   3264(CX)(AX*4), Y2
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VMOVAPS   Y0, Y0
-	MOVQ      AX, R8
-	LEAQ      -8(DX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VCVTPS2PH $0x00, Y0, X0
-	VMOVDQU   X0, (DI)(R8*2)
-	ADDQ      $0x00000008, AX
-	JMP       vector1
+	JMP  vector1
 
 done2:
 	VZEROUPPER

@@ -5,63 +5,63 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var quantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512BF16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512BF16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32I32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S16, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I16},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U16, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I16},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.I32, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64I32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 1, 64, true, true, false, quantizeAVX512H16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 1, 64, true, true, false, quantizeAVX512H16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512H16I32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 1, 64, true, true, false, quantizeAVX512H16I32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, quantizeAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 1, 64, true, true, false, quantizeAVX512BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeAVX512F32F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeAVX512F32F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeAVX512F64F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeAVX512F64F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 1, 0, false, false, false, quantizeAVX512H16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 1, 0, false, false, false, quantizeAVX512H16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2BF16I8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2BF16I8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32I32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 16, 64, true, false, false, quantizeAVX2H16I16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 16, 64, true, false, false, quantizeAVX2H16I16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2H16I32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 16, 64, true, false, false, quantizeAVX2H16I32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, quantizeAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 16, 64, true, false, false, quantizeAVX2BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 16, 0, false, false, false, quantizeAVX2H16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 16, 0, false, false, false, quantizeAVX2H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F32I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F32I8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 32, false, true, false, quantizeAVX512F64I8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 32, false, true, false, quantizeAVX512F64I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F32I32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S16, tensor.None, 0, 0, 1, 32, false, true, false, quantizeAVX512F64I16},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 32, false, true, false, quantizeAVX512F64I16},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.I32, tensor.None, 0, 0, 1, 32, false, true, false, quantizeAVX512F64I32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 0, 1, 64, true, true, false, quantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512H16I32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 0, 1, 64, true, true, false, quantizeAVX512H16I32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, quantizeAVX512F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, true, true, false, quantizeAVX512H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 1, 64, true, true, false, quantizeAVX512H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, quantizeAVX512F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, quantizeAVX512F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, quantizeAVX512F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, quantizeAVX512F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, 1, 0, false, false, false, quantizeAVX512H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2BF16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2BF16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.I32, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32I32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 0, 16, 64, true, false, false, quantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.I32, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2H16I32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.I32, tensor.None, 1, 0, 16, 64, true, false, false, quantizeAVX2H16I32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, quantizeAVX2F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, true, false, false, quantizeAVX2H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 0, 16, 64, true, false, false, quantizeAVX2H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, quantizeAVX2F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, 0, 16, 0, false, false, false, quantizeAVX2H16F8},
 }
 
 // quantizeAVX512F32I8 is, for i from 0 to n-1:
@@ -148,19 +148,12 @@ func quantizeAVX512F32F32(n int, f *frame)
 //go:noescape
 func quantizeAVX512F64F64(n int, f *frame)
 
-// quantizeAVX512F16F16 is, for i from 0 to n-1:
+// quantizeAVX512H16H16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F16F16(n int, f *frame)
-
-// quantizeAVX512BF16BF16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX512BF16BF16(n int, f *frame)
+func quantizeAVX512H16H16(n int, f *frame)
 
 // quantizeAVX512F32F8 is, for i from 0 to n-1:
 //
@@ -246,19 +239,12 @@ func quantizeAVX2F32F32(n int, f *frame)
 //go:noescape
 func quantizeAVX2F64F64(n int, f *frame)
 
-// quantizeAVX2F16F16 is, for i from 0 to n-1:
+// quantizeAVX2H16H16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F16F16(n int, f *frame)
-
-// quantizeAVX2BF16BF16 is, for i from 0 to n-1:
-//
-//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
-//
-//go:noescape
-func quantizeAVX2BF16BF16(n int, f *frame)
+func quantizeAVX2H16H16(n int, f *frame)
 
 // quantizeAVX2F32F8 is, for i from 0 to n-1:
 //

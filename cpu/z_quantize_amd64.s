@@ -4428,13 +4428,13 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (DX), Z7
@@ -4449,9 +4449,9 @@ kind13:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VMINPS        Z7, Z4, Z7
 	VMAXPS        Z7, Z3, Z7
 	VMULPS        Z6, Z7, Z12
@@ -4534,13 +4534,13 @@ block18:
 	PREFETCHT1 64(DX)(R12*1)
 
 near21:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind23
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       loaded22
+	JMP       done22
 
 kind23:
 	VPMOVZXWD (DX), Z5
@@ -4555,9 +4555,9 @@ kind23:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       loaded22
+	JMP       done22
 
-loaded22:
+done22:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal25
 	VDIVPS Z3, Z5, Z5
@@ -4654,18 +4654,18 @@ near31:
 strand32:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind34
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          loaded33
+	JMP          done33
 
 kind34:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         loaded33
+	JMP         done33
 
-loaded33:
+done33:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal36
 	VDIVPS Z3, Z5, Z3
@@ -4795,13 +4795,13 @@ block41:
 	PREFETCHT1 64(DX)(R8*1)
 
 near43:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       loaded44
+	JMP       done44
 
 kind45:
 	VPMOVZXWD (DX), Z15
@@ -4816,9 +4816,9 @@ kind45:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       loaded44
+	JMP       done44
 
-loaded44:
+done44:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -4901,13 +4901,13 @@ loaded52:
 	VMOVUPS 192(DI), Z8
 
 loaded53:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind55
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       loaded54
+	JMP       done54
 
 kind55:
 	VPMOVZXWD (DX), Z11
@@ -4922,9 +4922,9 @@ kind55:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       loaded54
+	JMP       done54
 
-loaded54:
+done54:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal57
 	VDIVPS Z1, Z11, Z11
@@ -5011,18 +5011,18 @@ loaded63:
 	VMOVUPS.Z (DI), K1, Z5
 
 loaded64:
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         loaded65
+	JMP         done65
 
 kind66:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         loaded65
+	JMP         done65
 
-loaded65:
+done65:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal68
 	VDIVPS Z1, Z11, Z11
@@ -5125,13 +5125,13 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       loaded12
+	JMP       done12
 
 kind13:
 	VPMOVZXWD (DX), Z6
@@ -5146,9 +5146,9 @@ kind13:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       loaded12
+	JMP       done12
 
-loaded12:
+done12:
 	VMINPS        Z6, Z3, Z6
 	VMAXPS        Z6, Z2, Z6
 	VMULPS        Z5, Z6, Z11
@@ -5240,13 +5240,13 @@ block18:
 	PREFETCHT1 64(DX)(R12*1)
 
 near21:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind23
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       loaded22
+	JMP       done22
 
 kind23:
 	VPMOVZXWD (DX), Z4
@@ -5261,9 +5261,9 @@ kind23:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       loaded22
+	JMP       done22
 
-loaded22:
+done22:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal25
 	VDIVPS Z2, Z4, Z4
@@ -5369,18 +5369,18 @@ near31:
 strand32:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind34
 	VCVTPH2PS.Z  (DX), K1, Z4
-	JMP          loaded33
+	JMP          done33
 
 kind34:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         loaded33
+	JMP         done33
 
-loaded33:
+done33:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal36
 	VDIVPS Z2, Z4, Z2
@@ -5513,13 +5513,13 @@ block41:
 	PREFETCHT1 64(DX)(R8*1)
 
 near43:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       loaded44
+	JMP       done44
 
 kind45:
 	VPMOVZXWD (DX), Z14
@@ -5534,9 +5534,9 @@ kind45:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       loaded44
+	JMP       done44
 
-loaded44:
+done44:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -5628,13 +5628,13 @@ loaded52:
 	VMOVUPS 192(DI), Z7
 
 loaded53:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind55
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       loaded54
+	JMP       done54
 
 kind55:
 	VPMOVZXWD (DX), Z10
@@ -5649,9 +5649,9 @@ kind55:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       loaded54
+	JMP       done54
 
-loaded54:
+done54:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal57
 	VDIVPS Z0, Z10, Z10
@@ -5747,18 +5747,18 @@ loaded63:
 	VMOVUPS.Z (DI), K1, Z4
 
 loaded64:
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         loaded65
+	JMP         done65
 
 kind66:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         loaded65
+	JMP         done65
 
-loaded65:
+done65:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal68
 	VDIVPS Z0, Z10, Z10
@@ -6768,21 +6768,26 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512F16F16(n int, f *frame)
+// func quantizeAVX512H16H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
+	VMOVDQU64    all32_10000<>+0(SB), Z0
+	VMOVDQU64    all32_7fff<>+0(SB), Z1
+	VMOVDQU64    all32_8000<>+0(SB), Z2
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64    odd16<>+0(SB), Z4
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z1
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -6812,13 +6817,13 @@ turn7:
 	MOVQ SI, R11
 
 strand10:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z7
-	VBROADCASTSS 2048(R11), Z2
-	VBROADCASTSS 2560(R11), Z3
-	VBROADCASTSS 3072(R11), Z4
-	VBROADCASTSS 3584(R11), Z5
-	VPBROADCASTD 4096(R11), Z6
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z12
+	VBROADCASTSS 2048(R11), Z7
+	VBROADCASTSS 2560(R11), Z8
+	VBROADCASTSS 3072(R11), Z9
+	VBROADCASTSS 3584(R11), Z10
+	VPBROADCASTD 4096(R11), Z11
 	MOVQ         104(CX), R9
 
 block8:
@@ -6829,57 +6834,120 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	VCVTPH2PS     (DX), Z6
-	VCVTPH2PS     32(DX), Z8
-	VCVTPH2PS     64(DX), Z9
-	VCVTPH2PS     96(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VCVTPS2PH     $0x00, Z10, Y10
-	VCVTPS2PH     $0x00, Z6, Y6
-	VCVTPS2PH     $0x00, Z8, Y8
-	VCVTPS2PH     $0x00, Z9, Y9
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z13
+	VCVTPH2PS 64(DX), Z14
+	VCVTPH2PS 96(DX), Z15
+	JMP       done12
+
+kind13:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 64(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done12
+
+done12:
+	VMINPS        Z11, Z8, Z11
+	VMAXPS        Z11, Z7, Z11
+	VMULPS        Z10, Z11, Z16
+	VFMADD231PS   Z9, Z11, Z16
+	VMINPS        Z13, Z8, Z13
+	VMAXPS        Z13, Z7, Z13
+	VMULPS        Z10, Z13, Z11
+	VFMADD231PS   Z9, Z13, Z11
+	VMINPS        Z14, Z8, Z14
+	VMAXPS        Z14, Z7, Z14
+	VMULPS        Z10, Z14, Z13
+	VFMADD231PS   Z9, Z14, Z13
+	VMINPS        Z15, Z8, Z15
+	VMAXPS        Z15, Z7, Z15
+	VMULPS        Z10, Z15, Z14
+	VFMADD231PS   Z9, Z15, Z14
+	VCMPPS        $0x07, Z16, Z16, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z13, Z13, K3
+	VCMPPS        $0x07, Z14, Z14, K4
+	VRNDSCALEPS.Z $0x08, Z16, K1, Z15
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
+	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
+	VADDPS        Z12, Z15, Z15
+	VADDPS        Z12, Z11, Z11
+	VADDPS        Z12, Z13, Z13
+	VADDPS        Z12, Z14, Z14
+	CMPB          273(CX), $0x00
+	JNE           kind16
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z11, Y11
+	VCVTPS2PH     $0x00, Z13, Y13
+	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
-	JNE           around12
-	VMOVDQU64     Y10, (BX)
-	VMOVDQU64     Y6, 32(BX)
-	VMOVDQU64     Y8, 64(BX)
-	VMOVDQU64     Y9, 96(BX)
-	JMP           stored13
+	JNE           around17
+	VMOVDQU64     Y15, (BX)
+	VMOVDQU64     Y11, 32(BX)
+	VMOVDQU64     Y13, 64(BX)
+	VMOVDQU64     Y14, 96(BX)
+	JMP           stored18
 
-around12:
-	VMOVNTDQ Y10, (BX)
-	VMOVNTDQ Y6, 32(BX)
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
+around17:
+	VMOVNTDQ Y15, (BX)
+	VMOVNTDQ Y11, 32(BX)
+	VMOVNTDQ Y13, 64(BX)
+	VMOVNTDQ Y14, 96(BX)
 
-stored13:
+stored18:
+	JMP done15
+
+kind16:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K1, Z16
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z17
+	VPADDD    Z2, Z11, K1, Z17
+	VPTESTMD  Z0, Z13, K1
+	VPADDD    Z1, Z13, Z18
+	VPADDD    Z2, Z13, K1, Z18
+	VPTESTMD  Z0, Z14, K1
+	VPADDD    Z1, Z14, Z19
+	VPADDD    Z2, Z14, K1, Z19
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VCMPPS    $0x03, Z13, Z13, K3
+	VCMPPS    $0x03, Z14, Z14, K4
+	VMOVDQU32 Z3, K1, Z16
+	VMOVDQU32 Z3, K2, Z17
+	VMOVDQU32 Z3, K3, Z18
+	VMOVDQU32 Z3, K4, Z19
+	VMOVDQA64 Z16, Z11
+	VPERMT2W  Z17, Z4, Z11
+	VMOVDQA64 Z18, Z13
+	VPERMT2W  Z19, Z4, Z13
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z11, (BX)
+	VMOVDQU64 Z13, 64(BX)
+	JMP       stored21
+
+around20:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z13, 64(BX)
+
+stored21:
+	JMP done15
+
+done15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
@@ -6896,815 +6964,260 @@ stored13:
 
 turns9:
 divide6:
-turn14:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns24
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
+strand25:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block15:
+block23:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near26
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near18:
-	VCVTPH2PS (DX), Z4
-	VCVTPH2PS 32(DX), Z5
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided20
+near26:
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPH2PS (DX), Z9
+	VCVTPH2PS 32(DX), Z10
+	VCVTPH2PS 64(DX), Z11
+	VCVTPH2PS 96(DX), Z12
+	JMP       done27
 
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
+kind28:
+	VPMOVZXWD (DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	JMP       done27
 
-divided20:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2PH     $0x00, Z4, Y4
-	VCVTPS2PH     $0x00, Z5, Y5
-	VCVTPS2PH     $0x00, Z6, Y6
-	VCVTPS2PH     $0x00, Z7, Y7
-	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Y4, (BX)
-	VMOVDQU64     Y5, 32(BX)
-	VMOVDQU64     Y6, 64(BX)
-	VMOVDQU64     Y7, 96(BX)
-	JMP           stored22
+done27:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal30
+	VDIVPS Z7, Z9, Z9
+	VDIVPS Z7, Z10, Z10
+	VDIVPS Z7, Z11, Z11
+	VDIVPS Z7, Z12, Z12
+	JMP    divided31
 
-around21:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
+reciprocal30:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z9, Z9
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z12, Z12
 
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block15
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn14
-
-turns16:
-some5:
-some23:
-	TESTQ      AX, AX
-	JLE        done24
-	MOVQ       $-1, R9
-	BZHIQ      AX, R9, R9
-	KMOVW      R9, K1
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near25
-	PREFETCHT1 (DX)(R9*1)
-
-near25:
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand26:
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 1024(R10), Z3
-	VCVTPH2PS.Z  (DX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z2, Z4, Z2
-	JMP          divided28
-
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
-
-divided28:
-	VCMPPS        $0x07, Z2, Z2, K2
-	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
-	VADDPS        Z3, Z2, Z2
-	VMINPS        Z1, Z2, Z2
-	VMAXPS        Z0, Z2, Z2
-	VCVTPS2PH     $0x00, Z2, Y2
-	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand26
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some23
-
-done24:
-	TESTQ DI, DI
-	JL    whole29
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*2), BX
-	MOVQ  DI, AX
-	MOVQ  $-1, DI
-	JMP   aligned4
-
-whole29:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide31
-	CMPB         72(CX), $0x00
-	JNE          divide31
-	CMPB         73(CX), $0x00
-	JNE          divide31
-	CMPB         75(CX), $0x00
-	JNE          divide31
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide31
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide31
-	VMINPS       Z9, Z4, Z10
-	VMINPS       Z9, Z5, Z11
-	VMINPS       Z9, Z6, Z12
-	VMINPS       Z9, Z7, Z13
-	VMAXPS       Z8, Z10, Z10
-	VMAXPS       Z8, Z11, Z11
-	VMAXPS       Z8, Z12, Z11
-	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R8
-	CMPL         R8, (DI)
-	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z0, Z13, Z12
-	VFNMADD231PS Z0, Z12, Z13
-	VDIVPS       Z0, Z13, Z13
-	VSUBPS       Z4, Z8, Z10
-	VMULPS       Z0, Z10, Z10
-	VSUBPS       Z4, Z9, Z11
-	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x18, Z14, Z14
-	VPSRLD       $0x08, Z14, Z15
-	VPORD        Z15, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
-
-block32:
-	CMPQ       AX, $0x00000040
-	JLT        blocks33
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near34
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near34:
-	VCVTPH2PS     (DX), Z14
-	VCVTPH2PS     32(DX), Z15
-	VCVTPH2PS     64(DX), Z16
-	VCVTPH2PS     96(DX), Z17
-	VMINPS        Z14, Z11, Z14
-	VMAXPS        Z14, Z10, Z14
-	VMULPS        Z13, Z14, Z18
-	VFMADD231PS   Z12, Z14, Z18
-	VMINPS        Z15, Z11, Z15
-	VMAXPS        Z15, Z10, Z15
-	VMULPS        Z13, Z15, Z14
-	VFMADD231PS   Z12, Z15, Z14
-	VMINPS        Z16, Z11, Z16
-	VMAXPS        Z16, Z10, Z16
-	VMULPS        Z13, Z16, Z15
-	VFMADD231PS   Z12, Z16, Z15
-	VMINPS        Z17, Z11, Z17
-	VMAXPS        Z17, Z10, Z17
-	VMULPS        Z13, Z17, Z16
-	VFMADD231PS   Z12, Z17, Z16
-	VCMPPS        $0x07, Z18, Z18, K1
-	VCMPPS        $0x07, Z14, Z14, K2
-	VCMPPS        $0x07, Z15, Z15, K3
-	VCMPPS        $0x07, Z16, Z16, K4
-	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
-	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
-	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
-	VADDPS        Z4, Z17, Z17
-	VADDPS        Z5, Z14, Z14
-	VADDPS        Z6, Z15, Z15
-	VADDPS        Z7, Z16, Z16
-	VCVTPS2PH     $0x00, Z17, Y17
-	VCVTPS2PH     $0x00, Z14, Y14
-	VCVTPS2PH     $0x00, Z15, Y15
-	VCVTPS2PH     $0x00, Z16, Y16
-	CMPB          76(CX), $0x00
-	JNE           around35
-	VMOVDQU64     Y17, (BX)
-	VMOVDQU64     Y14, 32(BX)
-	VMOVDQU64     Y15, 64(BX)
-	VMOVDQU64     Y16, 96(BX)
-	JMP           stored36
-
-around35:
-	VMOVNTDQ Y17, (BX)
-	VMOVNTDQ Y14, 32(BX)
-	VMOVNTDQ Y15, 64(BX)
-	VMOVNTDQ Y16, 96(BX)
-
-stored36:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block32
-
-blocks33:
-divide31:
-block37:
-	CMPQ       AX, $0x00000040
-	JLT        blocks38
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near39
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
-
-loaded41:
-	VCVTPH2PS (DX), Z10
-	VCVTPH2PS 32(DX), Z11
-	VCVTPH2PS 64(DX), Z12
-	VCVTPH2PS 96(DX), Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
-
-reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided43:
-	VCMPPS        $0x07, Z10, Z10, K1
-	VCMPPS        $0x07, Z11, Z11, K2
-	VCMPPS        $0x07, Z12, Z12, K3
-	VCMPPS        $0x07, Z13, Z13, K4
-	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
-	VADDPS        Z4, Z10, Z10
-	VADDPS        Z5, Z11, Z11
-	VADDPS        Z6, Z12, Z12
-	VADDPS        Z7, Z13, Z13
-	VMINPS        Z9, Z10, Z10
-	VMINPS        Z9, Z11, Z11
-	VMINPS        Z9, Z12, Z12
-	VMINPS        Z9, Z13, Z13
-	VMAXPS        Z8, Z10, Z10
-	VMAXPS        Z8, Z11, Z11
-	VMAXPS        Z8, Z12, Z12
-	VMAXPS        Z8, Z13, Z13
+divided31:
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z12
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z12, Z12
+	VMINPS        Z6, Z9, Z9
+	VMINPS        Z6, Z10, Z10
+	VMINPS        Z6, Z11, Z11
+	VMINPS        Z6, Z12, Z12
+	VMAXPS        Z5, Z9, Z9
+	VMAXPS        Z5, Z10, Z10
+	VMAXPS        Z5, Z11, Z11
+	VMAXPS        Z5, Z12, Z12
+	CMPB          273(CX), $0x00
+	JNE           kind33
+	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
-	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around44
-	VMOVDQU64     Y10, (BX)
-	VMOVDQU64     Y11, 32(BX)
-	VMOVDQU64     Y12, 64(BX)
-	VMOVDQU64     Y13, 96(BX)
-	JMP           stored45
+	JNE           around34
+	VMOVDQU64     Y9, (BX)
+	VMOVDQU64     Y10, 32(BX)
+	VMOVDQU64     Y11, 64(BX)
+	VMOVDQU64     Y12, 96(BX)
+	JMP           stored35
 
-around44:
-	VMOVNTDQ Y10, (BX)
-	VMOVNTDQ Y11, 32(BX)
-	VMOVNTDQ Y12, 64(BX)
-	VMOVNTDQ Y13, 96(BX)
+around34:
+	VMOVNTDQ Y9, (BX)
+	VMOVNTDQ Y10, 32(BX)
+	VMOVNTDQ Y11, 64(BX)
+	VMOVNTDQ Y12, 96(BX)
 
-stored45:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block37
+stored35:
+	JMP done32
 
-blocks38:
-some46:
-	TESTQ     AX, AX
-	JLE       done47
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded48
-	VMOVUPS.Z (SI), K1, Z0
+kind33:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z15
+	VPADDD    Z2, Z11, K1, Z15
+	VPTESTMD  Z0, Z12, K1
+	VPADDD    Z1, Z12, Z16
+	VPADDD    Z2, Z12, K1, Z16
+	VCMPPS    $0x03, Z9, Z9, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VCMPPS    $0x03, Z11, Z11, K3
+	VCMPPS    $0x03, Z12, Z12, K4
+	VMOVDQU32 Z3, K1, Z13
+	VMOVDQU32 Z3, K2, Z14
+	VMOVDQU32 Z3, K3, Z15
+	VMOVDQU32 Z3, K4, Z16
+	VMOVDQA64 Z13, Z9
+	VPERMT2W  Z14, Z4, Z9
+	VMOVDQA64 Z15, Z10
+	VPERMT2W  Z16, Z4, Z10
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z9, (BX)
+	VMOVDQU64 Z10, 64(BX)
+	JMP       stored38
 
-loaded48:
-	CMPB      73(CX), $0x00
-	JEQ       loaded49
-	VMOVUPS.Z (DI), K1, Z4
+around37:
+	VMOVNTDQ Z9, (BX)
+	VMOVNTDQ Z10, 64(BX)
 
-loaded49:
-	VCVTPH2PS.Z (DX), K1, Z10
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided51
+stored38:
+	JMP done32
 
-reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided51:
-	VCMPPS        $0x07, Z10, Z10, K2
-	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
-	VADDPS        Z4, Z10, Z10
-	VMINPS        Z9, Z10, Z10
-	VMAXPS        Z8, Z10, Z10
-	VCVTPS2PH     $0x00, Z10, Y10
-	VMOVDQU16     Y10, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    all32_10000<>+0(SB), Z1
-	VMOVDQU64    all32_7fff<>+0(SB), Z2
-	VMOVDQU64    all32_8000<>+0(SB), Z3
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z4
-	VMOVDQU64    odd16split<>+0(SB), Z5
-	VMOVDQU64    odd16<>+0(SB), Z6
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
-
-aligned4:
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand10:
-	VBROADCASTSS (R11), Z8
-	VBROADCASTSS 1024(R11), Z13
-	VBROADCASTSS 2048(R11), Z8
-	VBROADCASTSS 2560(R11), Z9
-	VBROADCASTSS 3072(R11), Z10
-	VBROADCASTSS 3584(R11), Z11
-	VPBROADCASTD 4096(R11), Z12
-	MOVQ         104(CX), R9
-
-block8:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near11
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near11:
-	VMOVDQU32     (DX), Z14
-	VPSLLD        $0x10, Z14, Z12
-	VPANDD        Z0, Z14, Z14
-	VMOVDQU32     64(DX), Z16
-	VPSLLD        $0x10, Z16, Z15
-	VPANDD        Z0, Z16, Z16
-	VMINPS        Z12, Z9, Z12
-	VMAXPS        Z12, Z8, Z12
-	VMULPS        Z11, Z12, Z17
-	VFMADD231PS   Z10, Z12, Z17
-	VMINPS        Z14, Z9, Z14
-	VMAXPS        Z14, Z8, Z14
-	VMULPS        Z11, Z14, Z12
-	VFMADD231PS   Z10, Z14, Z12
-	VMINPS        Z15, Z9, Z15
-	VMAXPS        Z15, Z8, Z15
-	VMULPS        Z11, Z15, Z14
-	VFMADD231PS   Z10, Z15, Z14
-	VMINPS        Z16, Z9, Z16
-	VMAXPS        Z16, Z8, Z16
-	VMULPS        Z11, Z16, Z15
-	VFMADD231PS   Z10, Z16, Z15
-	VCMPPS        $0x07, Z17, Z17, K1
-	VCMPPS        $0x07, Z12, Z12, K2
-	VCMPPS        $0x07, Z14, Z14, K3
-	VCMPPS        $0x07, Z15, Z15, K4
-	VRNDSCALEPS.Z $0x08, Z17, K1, Z16
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
-	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
-	VRNDSCALEPS.Z $0x08, Z15, K4, Z15
-	VADDPS        Z13, Z16, Z16
-	VADDPS        Z13, Z12, Z12
-	VADDPS        Z13, Z14, Z14
-	VADDPS        Z13, Z15, Z15
-	VPTESTMD      Z1, Z16, K1
-	VPADDD        Z2, Z16, Z17
-	VPADDD        Z3, Z16, K1, Z17
-	VPTESTMD      Z1, Z12, K1
-	VPADDD        Z2, Z12, Z18
-	VPADDD        Z3, Z12, K1, Z18
-	VPTESTMD      Z1, Z14, K1
-	VPADDD        Z2, Z14, Z19
-	VPADDD        Z3, Z14, K1, Z19
-	VPTESTMD      Z1, Z15, K1
-	VPADDD        Z2, Z15, Z20
-	VPADDD        Z3, Z15, K1, Z20
-	VCMPPS        $0x03, Z16, Z16, K1
-	VCMPPS        $0x03, Z12, Z12, K2
-	VCMPPS        $0x03, Z14, Z14, K3
-	VCMPPS        $0x03, Z15, Z15, K4
-	VMOVDQU32     Z4, K1, Z17
-	VMOVDQU32     Z4, K2, Z18
-	VMOVDQU32     Z4, K3, Z19
-	VMOVDQU32     Z4, K4, Z20
-	VMOVDQA64     Z17, Z12
-	VPERMT2W      Z18, Z5, Z12
-	VMOVDQA64     Z19, Z14
-	VPERMT2W      Z20, Z5, Z14
-	CMPB          76(CX), $0x00
-	JNE           around12
-	VMOVDQU64     Z12, (BX)
-	VMOVDQU64     Z14, 64(BX)
-	JMP           stored13
-
-around12:
-	VMOVNTDQ Z12, (BX)
-	VMOVNTDQ Z14, 64(BX)
-
-stored13:
+done32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn22
 
-turns9:
-divide6:
-turn14:
-	CMPQ AX, 104(CX)
-	JLT  turns16
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
-
-strand17:
-	VBROADCASTSS (R11), Z8
-	VBROADCASTSS 1024(R11), Z9
-	MOVQ         104(CX), R9
-
-block15:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near18
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-
-near18:
-	VMOVDQU32 (DX), Z11
-	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z0, Z11, Z11
-	VMOVDQU32 64(DX), Z13
-	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z0, Z13, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal19
-	VDIVPS    Z8, Z10, Z10
-	VDIVPS    Z8, Z11, Z11
-	VDIVPS    Z8, Z12, Z12
-	VDIVPS    Z8, Z13, Z13
-	JMP       divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided20:
-	VCMPPS        $0x07, Z10, Z10, K1
-	VCMPPS        $0x07, Z11, Z11, K2
-	VCMPPS        $0x07, Z12, Z12, K3
-	VCMPPS        $0x07, Z13, Z13, K4
-	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
-	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
-	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
-	VADDPS        Z9, Z10, Z10
-	VADDPS        Z9, Z11, Z11
-	VADDPS        Z9, Z12, Z12
-	VADDPS        Z9, Z13, Z13
-	VMINPS        Z7, Z10, Z10
-	VMINPS        Z7, Z11, Z11
-	VMINPS        Z7, Z12, Z12
-	VMINPS        Z7, Z13, Z13
-	VMAXPS        Z6, Z10, Z10
-	VMAXPS        Z6, Z11, Z11
-	VMAXPS        Z6, Z12, Z12
-	VMAXPS        Z6, Z13, Z13
-	VPTESTMD      Z1, Z10, K1
-	VPADDD        Z2, Z10, Z14
-	VPADDD        Z3, Z10, K1, Z14
-	VPTESTMD      Z1, Z11, K1
-	VPADDD        Z2, Z11, Z15
-	VPADDD        Z3, Z11, K1, Z15
-	VPTESTMD      Z1, Z12, K1
-	VPADDD        Z2, Z12, Z16
-	VPADDD        Z3, Z12, K1, Z16
-	VPTESTMD      Z1, Z13, K1
-	VPADDD        Z2, Z13, Z17
-	VPADDD        Z3, Z13, K1, Z17
-	VCMPPS        $0x03, Z10, Z10, K1
-	VCMPPS        $0x03, Z11, Z11, K2
-	VCMPPS        $0x03, Z12, Z12, K3
-	VCMPPS        $0x03, Z13, Z13, K4
-	VMOVDQU32     Z4, K1, Z14
-	VMOVDQU32     Z4, K2, Z15
-	VMOVDQU32     Z4, K3, Z16
-	VMOVDQU32     Z4, K4, Z17
-	VMOVDQA64     Z14, Z10
-	VPERMT2W      Z15, Z5, Z10
-	VMOVDQA64     Z16, Z11
-	VPERMT2W      Z17, Z5, Z11
-	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z10, (BX)
-	VMOVDQU64     Z11, 64(BX)
-	JMP           stored22
-
-around21:
-	VMOVNTDQ Z10, (BX)
-	VMOVNTDQ Z11, 64(BX)
-
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, R9
-	JNE  block15
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn14
-
-turns16:
+turns24:
 some5:
-some23:
+some39:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 1024(R10), Z9
-	VPMOVZXWD.Z  (DX), K1, Z10
-	VPSLLD       $0x10, Z10, Z10
-	CMPB         75(CX), $0x00
-	JNE          reciprocal27
-	VDIVPS       Z8, Z10, Z8
-	JMP          divided28
+strand42:
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS 1024(R10), Z8
+	CMPB         273(CX), $0x00
+	JNE          kind44
+	VCVTPH2PS.Z  (DX), K1, Z9
+	JMP          done43
 
-reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z8, Z11, Z11
-	VMULPS  Z11, Z10, Z8
+kind44:
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done43
 
-divided28:
-	VCMPPS        $0x07, Z8, Z8, K2
-	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
-	VADDPS        Z9, Z8, Z8
-	VMINPS        Z7, Z8, Z8
-	VMAXPS        Z6, Z8, Z8
-	VPTESTMD      Z1, Z8, K2
-	VPADDD        Z2, Z8, Z9
-	VPADDD        Z3, Z8, K2, Z9
-	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z4, K2, Z9
-	VPSRLD        $0x10, Z9, Z8
-	VPMOVDW       Z8, Y8
-	VMOVDQU16     Y8, K1, (BX)
-	ADDQ          128(CX), DX
-	ADDQ          192(CX), BX
-	ADDQ          136(CX), DX
-	ADDQ          200(CX), BX
-	ADDQ          $0x00000004, R10
-	DECQ          R9
-	JNE           strand26
-	SUBQ          144(CX), DX
-	SUBQ          208(CX), BX
-	SUBQ          128(CX), DX
-	SUBQ          192(CX), BX
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	SUBQ          $0x00000010, AX
-	JMP           some23
+done43:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal46
+	VDIVPS Z7, Z9, Z7
+	JMP    divided47
 
-done24:
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z7, Z10, Z10
+	VMULPS  Z10, Z9, Z7
+
+divided47:
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z8, Z7, Z7
+	VMINPS        Z6, Z7, Z7
+	VMAXPS        Z5, Z7, Z7
+	CMPB          273(CX), $0x00
+	JNE           kind49
+	VCVTPS2PH     $0x00, Z7, Y7
+	VMOVDQU16     Y7, K1, (BX)
+	JMP           done48
+
+kind49:
+	VPTESTMD  Z0, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K2, Z8
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 Z3, K2, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	VMOVDQU16 Y7, K1, (BX)
+	JMP       done48
+
+done48:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, AX
+	JMP  some39
+
+done40:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole51
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
 	JMP   aligned4
 
-whole29:
+whole51:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7720,8 +7233,8 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z5
+	VBROADCASTSS (SI), Z6
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS (DI), Z9
@@ -7735,25 +7248,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide53
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide53
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide53
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide53
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide53
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide53
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide53
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -7764,15 +7277,15 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide53
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
-	VDIVPS       Z0, Z18, Z17
-	VFNMADD231PS Z0, Z17, Z18
-	VDIVPS       Z0, Z18, Z18
+	VDIVPS       Z5, Z18, Z17
+	VFNMADD231PS Z5, Z17, Z18
+	VDIVPS       Z5, Z18, Z18
 	VSUBPS       Z9, Z13, Z15
-	VMULPS       Z0, Z15, Z15
+	VMULPS       Z5, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
-	VMULPS       Z0, Z16, Z16
+	VMULPS       Z5, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
 	VPSLLD       $0x18, Z19, Z19
 	VPSRLD       $0x08, Z19, Z20
@@ -7780,24 +7293,40 @@ row:
 	VPSRLD       $0x10, Z19, Z20
 	VPORD        Z20, Z19, Z19
 
-block32:
+block54:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
-	VPMOVZXWD     (DX), Z19
-	VPSLLD        $0x10, Z19, Z19
-	VPMOVZXWD     32(DX), Z20
-	VPSLLD        $0x10, Z20, Z20
-	VPMOVZXWD     64(DX), Z21
-	VPSLLD        $0x10, Z21, Z21
-	VPMOVZXWD     96(DX), Z22
-	VPSLLD        $0x10, Z22, Z22
+near56:
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPH2PS (DX), Z19
+	VCVTPH2PS 32(DX), Z20
+	VCVTPH2PS 64(DX), Z21
+	VCVTPH2PS 96(DX), Z22
+	JMP       done57
+
+kind58:
+	VPMOVZXWD (DX), Z19
+	VPSLLD    $0x10, Z19, Z19
+	VPMOVZXWD 32(DX), Z20
+	VPSLLD    $0x10, Z20, Z20
+	VPMOVZXWD 64(DX), Z21
+	VPSLLD    $0x10, Z21, Z21
+	VPMOVZXWD 96(DX), Z22
+	VPSLLD    $0x10, Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done57
+
+done57:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -7826,76 +7355,112 @@ near34:
 	VADDPS        Z10, Z19, Z19
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
-	VPTESTMD      Z1, Z22, K1
-	VPADDD        Z2, Z22, Z23
-	VPADDD        Z3, Z22, K1, Z23
-	VPTESTMD      Z1, Z19, K1
-	VPADDD        Z2, Z19, Z24
-	VPADDD        Z3, Z19, K1, Z24
-	VPTESTMD      Z1, Z20, K1
-	VPADDD        Z2, Z20, Z25
-	VPADDD        Z3, Z20, K1, Z25
-	VPTESTMD      Z1, Z21, K1
-	VPADDD        Z2, Z21, Z26
-	VPADDD        Z3, Z21, K1, Z26
-	VCMPPS        $0x03, Z22, Z22, K1
-	VCMPPS        $0x03, Z19, Z19, K2
-	VCMPPS        $0x03, Z20, Z20, K3
-	VCMPPS        $0x03, Z21, Z21, K4
-	VMOVDQU32     Z4, K1, Z23
-	VMOVDQU32     Z4, K2, Z24
-	VMOVDQU32     Z4, K3, Z25
-	VMOVDQU32     Z4, K4, Z26
-	VMOVDQA64     Z23, Z19
-	VPERMT2W      Z24, Z6, Z19
-	VMOVDQA64     Z25, Z20
-	VPERMT2W      Z26, Z6, Z20
+	CMPB          273(CX), $0x00
+	JNE           kind61
+	VCVTPS2PH     $0x00, Z22, Y22
+	VCVTPS2PH     $0x00, Z19, Y19
+	VCVTPS2PH     $0x00, Z20, Y20
+	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around35
-	VMOVDQU64     Z19, (BX)
-	VMOVDQU64     Z20, 64(BX)
-	JMP           stored36
+	JNE           around62
+	VMOVDQU64     Y22, (BX)
+	VMOVDQU64     Y19, 32(BX)
+	VMOVDQU64     Y20, 64(BX)
+	VMOVDQU64     Y21, 96(BX)
+	JMP           stored63
 
-around35:
+around62:
+	VMOVNTDQ Y22, (BX)
+	VMOVNTDQ Y19, 32(BX)
+	VMOVNTDQ Y20, 64(BX)
+	VMOVNTDQ Y21, 96(BX)
+
+stored63:
+	JMP done60
+
+kind61:
+	VPTESTMD  Z0, Z22, K1
+	VPADDD    Z1, Z22, Z23
+	VPADDD    Z2, Z22, K1, Z23
+	VPTESTMD  Z0, Z19, K1
+	VPADDD    Z1, Z19, Z24
+	VPADDD    Z2, Z19, K1, Z24
+	VPTESTMD  Z0, Z20, K1
+	VPADDD    Z1, Z20, Z25
+	VPADDD    Z2, Z20, K1, Z25
+	VPTESTMD  Z0, Z21, K1
+	VPADDD    Z1, Z21, Z26
+	VPADDD    Z2, Z21, K1, Z26
+	VCMPPS    $0x03, Z22, Z22, K1
+	VCMPPS    $0x03, Z19, Z19, K2
+	VCMPPS    $0x03, Z20, Z20, K3
+	VCMPPS    $0x03, Z21, Z21, K4
+	VMOVDQU32 Z3, K1, Z23
+	VMOVDQU32 Z3, K2, Z24
+	VMOVDQU32 Z3, K3, Z25
+	VMOVDQU32 Z3, K4, Z26
+	VMOVDQA64 Z23, Z19
+	VPERMT2W  Z24, Z4, Z19
+	VMOVDQA64 Z25, Z20
+	VPERMT2W  Z26, Z4, Z20
+	CMPB      76(CX), $0x00
+	JNE       around65
+	VMOVDQU64 Z19, (BX)
+	VMOVDQU64 Z20, 64(BX)
+	JMP       stored66
+
+around65:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored36:
+stored66:
+	JMP done60
+
+done60:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block54
 
-blocks33:
-divide31:
-block37:
+blocks55:
+divide53:
+block67:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks68
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near69
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z5
+	JEQ     loaded70
+	VMOVUPS (SI), Z5
+	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded40:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded71
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded41:
+loaded71:
+	CMPB      273(CX), $0x00
+	JNE       kind73
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done72
+
+kind73:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7904,20 +7469,27 @@ loaded41:
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
-	CMPB      75(CX), $0x00
-	JNE       reciprocal42
-	VDIVPS    Z0, Z15, Z15
-	VDIVPS    Z5, Z16, Z16
-	VDIVPS    Z7, Z17, Z17
-	VDIVPS    Z8, Z18, Z18
-	JMP       divided43
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done72
 
-reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z0, Z19, Z19
-	VMULPS  Z19, Z15, Z15
+done72:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal75
+	VDIVPS Z5, Z15, Z15
+	VDIVPS Z6, Z16, Z16
+	VDIVPS Z7, Z17, Z17
+	VDIVPS Z8, Z18, Z18
+	JMP    divided76
+
+reciprocal75:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z5, Z19, Z19
+	VMULPS  Z19, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z19
+	VDIVPS  Z6, Z19, Z19
 	VMULPS  Z19, Z16, Z16
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z7, Z19, Z19
@@ -7926,7 +7498,7 @@ reciprocal42:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided43:
+divided76:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -7947,99 +7519,146 @@ divided43:
 	VMAXPS        Z13, Z16, Z16
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
-	VPTESTMD      Z1, Z15, K1
-	VPADDD        Z2, Z15, Z19
-	VPADDD        Z3, Z15, K1, Z19
-	VPTESTMD      Z1, Z16, K1
-	VPADDD        Z2, Z16, Z20
-	VPADDD        Z3, Z16, K1, Z20
-	VPTESTMD      Z1, Z17, K1
-	VPADDD        Z2, Z17, Z21
-	VPADDD        Z3, Z17, K1, Z21
-	VPTESTMD      Z1, Z18, K1
-	VPADDD        Z2, Z18, Z22
-	VPADDD        Z3, Z18, K1, Z22
-	VCMPPS        $0x03, Z15, Z15, K1
-	VCMPPS        $0x03, Z16, Z16, K2
-	VCMPPS        $0x03, Z17, Z17, K3
-	VCMPPS        $0x03, Z18, Z18, K4
-	VMOVDQU32     Z4, K1, Z19
-	VMOVDQU32     Z4, K2, Z20
-	VMOVDQU32     Z4, K3, Z21
-	VMOVDQU32     Z4, K4, Z22
-	VMOVDQA64     Z19, Z15
-	VPERMT2W      Z20, Z6, Z15
-	VMOVDQA64     Z21, Z16
-	VPERMT2W      Z22, Z6, Z16
+	CMPB          273(CX), $0x00
+	JNE           kind78
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z16, Y16
+	VCVTPS2PH     $0x00, Z17, Y17
+	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around44
-	VMOVDQU64     Z15, (BX)
-	VMOVDQU64     Z16, 64(BX)
-	JMP           stored45
+	JNE           around79
+	VMOVDQU64     Y15, (BX)
+	VMOVDQU64     Y16, 32(BX)
+	VMOVDQU64     Y17, 64(BX)
+	VMOVDQU64     Y18, 96(BX)
+	JMP           stored80
 
-around44:
+around79:
+	VMOVNTDQ Y15, (BX)
+	VMOVNTDQ Y16, 32(BX)
+	VMOVNTDQ Y17, 64(BX)
+	VMOVNTDQ Y18, 96(BX)
+
+stored80:
+	JMP done77
+
+kind78:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around82
+	VMOVDQU64 Z15, (BX)
+	VMOVDQU64 Z16, 64(BX)
+	JMP       stored83
+
+around82:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored45:
+stored83:
+	JMP done77
+
+done77:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block67
 
-blocks38:
-some46:
+blocks68:
+some84:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done85
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded86
+	VMOVUPS.Z (SI), K1, Z5
 
-loaded48:
+loaded86:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded87
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded49:
+loaded87:
+	CMPB        273(CX), $0x00
+	JNE         kind89
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done88
+
+kind89:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
-	CMPB        75(CX), $0x00
-	JNE         reciprocal50
-	VDIVPS      Z0, Z15, Z15
-	JMP         divided51
+	VMOVAPS     Z15, Z15
+	JMP         done88
 
-reciprocal50:
+done88:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal91
+	VDIVPS Z5, Z15, Z15
+	JMP    divided92
+
+reciprocal91:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
+	VDIVPS  Z5, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided51:
+divided92:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
-	VPTESTMD      Z1, Z15, K2
-	VPADDD        Z2, Z15, Z16
-	VPADDD        Z3, Z15, K2, Z16
-	VCMPPS        $0x03, Z15, Z15, K2
-	VMOVDQU32     Z4, K2, Z16
-	VPSRLD        $0x10, Z16, Z15
-	VPMOVDW       Z15, Y15
+	CMPB          273(CX), $0x00
+	JNE           kind94
+	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	ADDQ          $+32, DX
-	ADDQ          $+32, BX
-	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DI
-	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           done93
 
-done47:
+kind94:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, (BX)
+	JMP       done93
+
+done93:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some84
+
+done85:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8126,40 +7745,6 @@ DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
-DATA odd16split<>+0(SB)/2, $0x0001
-DATA odd16split<>+2(SB)/2, $0x0021
-DATA odd16split<>+4(SB)/2, $0x0003
-DATA odd16split<>+6(SB)/2, $0x0023
-DATA odd16split<>+8(SB)/2, $0x0005
-DATA odd16split<>+10(SB)/2, $0x0025
-DATA odd16split<>+12(SB)/2, $0x0007
-DATA odd16split<>+14(SB)/2, $0x0027
-DATA odd16split<>+16(SB)/2, $0x0009
-DATA odd16split<>+18(SB)/2, $0x0029
-DATA odd16split<>+20(SB)/2, $0x000b
-DATA odd16split<>+22(SB)/2, $0x002b
-DATA odd16split<>+24(SB)/2, $0x000d
-DATA odd16split<>+26(SB)/2, $0x002d
-DATA odd16split<>+28(SB)/2, $0x000f
-DATA odd16split<>+30(SB)/2, $0x002f
-DATA odd16split<>+32(SB)/2, $0x0011
-DATA odd16split<>+34(SB)/2, $0x0031
-DATA odd16split<>+36(SB)/2, $0x0013
-DATA odd16split<>+38(SB)/2, $0x0033
-DATA odd16split<>+40(SB)/2, $0x0015
-DATA odd16split<>+42(SB)/2, $0x0035
-DATA odd16split<>+44(SB)/2, $0x0017
-DATA odd16split<>+46(SB)/2, $0x0037
-DATA odd16split<>+48(SB)/2, $0x0019
-DATA odd16split<>+50(SB)/2, $0x0039
-DATA odd16split<>+52(SB)/2, $0x001b
-DATA odd16split<>+54(SB)/2, $0x003b
-DATA odd16split<>+56(SB)/2, $0x001d
-DATA odd16split<>+58(SB)/2, $0x003d
-DATA odd16split<>+60(SB)/2, $0x001f
-DATA odd16split<>+62(SB)/2, $0x003f
-GLOBL odd16split<>(SB), RODATA|NOPTR, $64
 
 DATA odd16<>+0(SB)/2, $0x0001
 DATA odd16<>+2(SB)/2, $0x0003
@@ -8795,13 +8380,13 @@ loaded5:
 	VMOVUPS 192(DI), Z6
 
 loaded6:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind8
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       loaded7
+	JMP       done7
 
 kind8:
 	VPMOVZXWD (DX), Z6
@@ -8816,9 +8401,9 @@ kind8:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       loaded7
+	JMP       done7
 
-loaded7:
+done7:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal10
 	VDIVPS Z2, Z6, Z6
@@ -8946,18 +8531,18 @@ loaded16:
 	VMOVUPS.Z (DI), K1, Z6
 
 loaded17:
-	CMPB        272(CX), $0x00
+	CMPB        273(CX), $0x00
 	JNE         kind19
 	VCVTPH2PS.Z (DX), K1, Z6
-	JMP         loaded18
+	JMP         done18
 
 kind19:
 	VPMOVZXWD.Z (DX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         loaded18
+	JMP         done18
 
-loaded18:
+done18:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal21
 	VDIVPS Z2, Z6, Z6
@@ -11422,11 +11007,11 @@ near11:
 	XORQ R11, R11
 
 group12:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y6
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       loaded13
+	JMP       done13
 
 kind14:
 	VPMOVZXWD (DX)(R11*2), Y6
@@ -11435,9 +11020,9 @@ kind14:
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y8, Y8
-	JMP       loaded13
+	JMP       done13
 
-loaded13:
+done13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -11510,11 +11095,11 @@ near22:
 	XORQ R11, R11
 
 group23:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       loaded24
+	JMP       done24
 
 kind25:
 	VPMOVZXWD (DX)(R11*2), Y4
@@ -11523,9 +11108,9 @@ kind25:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded24
+	JMP       done24
 
-loaded24:
+done24:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal27
 	VDIVPS Y2, Y4, Y4
@@ -11601,11 +11186,11 @@ near33:
 strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXWD (DX), Y4
@@ -11614,9 +11199,9 @@ kind36:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal38
 	VDIVPS Y2, Y4, Y4
@@ -11752,11 +11337,11 @@ block44:
 	PREFETCHT1 (DX)(R8*1)
 
 near46:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind48
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       loaded47
+	JMP       done47
 
 kind48:
 	VPMOVZXWD (DX), Y10
@@ -11765,9 +11350,9 @@ kind48:
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       loaded47
+	JMP       done47
 
-loaded47:
+done47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -11829,11 +11414,11 @@ loaded55:
 	VMOVUPS 32(DI), Y3
 
 loaded56:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       loaded57
+	JMP       done57
 
 kind58:
 	VPMOVZXWD (DX), Y6
@@ -11842,9 +11427,9 @@ kind58:
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded57
+	JMP       done57
 
-loaded57:
+done57:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal60
 	VDIVPS Y0, Y6, Y6
@@ -11959,11 +11544,11 @@ near11:
 	XORQ R11, R11
 
 group12:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y6
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       loaded13
+	JMP       done13
 
 kind14:
 	VPMOVZXWD (DX)(R11*2), Y6
@@ -11972,9 +11557,9 @@ kind14:
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y8, Y8
-	JMP       loaded13
+	JMP       done13
 
-loaded13:
+done13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -12050,11 +11635,11 @@ near22:
 	XORQ R11, R11
 
 group23:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind25
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       loaded24
+	JMP       done24
 
 kind25:
 	VPMOVZXWD (DX)(R11*2), Y4
@@ -12063,9 +11648,9 @@ kind25:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded24
+	JMP       done24
 
-loaded24:
+done24:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal27
 	VDIVPS Y2, Y4, Y4
@@ -12144,11 +11729,11 @@ near33:
 strand34:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
-	CMPB         272(CX), $0x00
+	CMPB         273(CX), $0x00
 	JNE          kind36
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	JMP          loaded35
+	JMP          done35
 
 kind36:
 	VPMOVZXWD (DX), Y4
@@ -12157,9 +11742,9 @@ kind36:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       loaded35
+	JMP       done35
 
-loaded35:
+done35:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal38
 	VDIVPS Y2, Y4, Y4
@@ -12298,11 +11883,11 @@ block44:
 	PREFETCHT1 (DX)(R8*1)
 
 near46:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind48
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       loaded47
+	JMP       done47
 
 kind48:
 	VPMOVZXWD (DX), Y10
@@ -12311,9 +11896,9 @@ kind48:
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       loaded47
+	JMP       done47
 
-loaded47:
+done47:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -12378,11 +11963,11 @@ loaded55:
 	VMOVUPS 32(DI), Y3
 
 loaded56:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       loaded57
+	JMP       done57
 
 kind58:
 	VPMOVZXWD (DX), Y6
@@ -12391,9 +11976,9 @@ kind58:
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       loaded57
+	JMP       done57
 
-loaded57:
+done57:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal60
 	VDIVPS Y0, Y6, Y6
@@ -13116,9 +12701,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F16F16(n int, f *frame)
+// func quantizeAVX2H16H16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -13165,8 +12750,22 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VCVTPH2PS   (DX)(R11*2), Y6
-	VCVTPH2PS   16(DX)(R11*2), Y8
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       done13
+
+kind14:
+	VPMOVZXWD (DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y8, Y8
+	JMP       done13
+
+done13:
 	VMINPS      Y6, Y3, Y6
 	VMAXPS      Y6, Y2, Y6
 	VMULPS      Y5, Y6, Y9
@@ -13183,490 +12782,52 @@ group12:
 	VROUNDPS    $0x08, Y6, Y6
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
+	CMPB        273(CX), $0x00
+	JNE         kind17
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around18
 	VMOVDQU     X8, (BX)(R11*2)
 	VMOVDQU     X6, 16(BX)(R11*2)
-	JMP         stored14
+	JMP         stored19
 
-around13:
+around18:
 	VMOVNTDQ X8, (BX)(R11*2)
 	VMOVNTDQ X6, 16(BX)(R11*2)
 
-stored14:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group12
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block8
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand10
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn7
+stored19:
+	JMP done16
 
-turns9:
-divide6:
-turn15:
-	CMPQ AX, 104(CX)
-	JLT  turns17
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block16:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near19:
-	XORQ R11, R11
-
-group20:
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided22:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
+kind17:
+	VPSRLD    $0x10, Y8, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y8, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y6, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    Y6, Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS    $0x03, Y8, Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VBLENDVPS Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD    $0x10, Y9, Y6
+	VPSRLD    $0x10, Y10, Y8
+	VPACKUSDW Y8, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   X4, (BX)(R11*2)
-	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored24
+	JNE       around21
+	VMOVDQU   Y6, (BX)(R11*2)
+	JMP       stored22
 
-around23:
-	VMOVNTDQ X4, (BX)(R11*2)
-	VMOVNTDQ X5, 16(BX)(R11*2)
-
-stored24:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group20
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block16
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand18
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn15
-
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
-
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
-
-reciprocal29:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided30:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y3, X3
-	VCVTPS2PH $0x00, Y2, X2
-	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   X3, (BX)
-	VMOVDQU   X2, 16(BX)
-	JMP       stored32
-
-around31:
-	VMOVNTDQ X3, (BX)
-	VMOVNTDQ X2, 16(BX)
-
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
-
-done26:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide34
-	CMPB         72(CX), $0x00
-	JNE          divide34
-	CMPB         73(CX), $0x00
-	JNE          divide34
-	CMPB         75(CX), $0x00
-	JNE          divide34
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide34
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide34
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide34
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
-
-block35:
-	CMPQ       AX, $0x00000010
-	JLT        blocks36
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near37
-	PREFETCHT1 (DX)(R8*1)
-
-near37:
-	VCVTPH2PS   (DX), Y10
-	VCVTPH2PS   16(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2PH   $0x00, Y11, X11
-	VCVTPS2PH   $0x00, Y10, X10
-	CMPB        76(CX), $0x00
-	JNE         around38
-	VMOVDQU     X11, (BX)
-	VMOVDQU     X10, 16(BX)
-	JMP         stored39
-
-around38:
-	VMOVNTDQ X11, (BX)
-	VMOVNTDQ X10, 16(BX)
-
-stored39:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block35
-
-blocks36:
-divide34:
-block40:
-	CMPQ       AX, $0x00000010
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided46:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   X6, (BX)
-	VMOVDQU   X7, 16(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X7, 16(BX)
-
-stored48:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block40
-
-blocks41:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
-
-turn7:
-	CMPQ AX, 104(CX)
-	JLT  turns9
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand10:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
-	MOVQ         104(CX), DI
-
-block8:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near11
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near11:
-	XORQ R11, R11
-
-group12:
-	VPMOVZXWD   (DX)(R11*2), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX)(R11*2), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored14
-
-around13:
+around21:
 	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored14:
+stored22:
+	JMP done16
+
+done16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
 	JNE  group12
@@ -13686,39 +12847,51 @@ stored14:
 
 turns9:
 divide6:
-turn15:
+turn23:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns25
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand26:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block24:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near19:
+near27:
 	XORQ R11, R11
 
-group20:
+group28:
+	CMPB      273(CX), $0x00
+	JNE       kind30
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done29
+
+kind30:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done29
 
-reciprocal21:
+done29:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal32
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided33
+
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13726,7 +12899,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided33:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13739,6 +12912,24 @@ divided22:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind35
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+
+stored37:
+	JMP done34
+
+kind35:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -13756,58 +12947,73 @@ divided22:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around39
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored24
+	JMP       stored40
 
-around23:
+around39:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored24:
+stored40:
+	JMP done34
+
+done34:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group28
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block24
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn23
 
-turns17:
-some25:
+turns25:
+some41:
 	TESTQ      AX, AX
-	JLE        done26
+	JLE        done42
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near27
+	JEQ        near43
 	PREFETCHT1 (DX)(DI*1)
 
-near27:
+near43:
 	MOVQ 96(CX), DI
 	MOVQ SI, R9
 
-strand28:
+strand44:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+	CMPB         273(CX), $0x00
+	JNE          kind46
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	JMP          done45
 
-reciprocal29:
+kind46:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done45
+
+done45:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal48
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided49
+
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13815,7 +13021,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided30:
+divided49:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -13828,6 +13034,24 @@ divided30:
 	VMINPS    Y1, Y2, Y2
 	VMAXPS    Y0, Y3, Y3
 	VMAXPS    Y0, Y2, Y2
+	CMPB      273(CX), $0x00
+	JNE       kind51
+	VCVTPS2PH $0x00, Y3, X3
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around52
+	VMOVDQU   X3, (BX)
+	VMOVDQU   X2, 16(BX)
+	JMP       stored53
+
+around52:
+	VMOVNTDQ X3, (BX)
+	VMOVNTDQ X2, 16(BX)
+
+stored53:
+	JMP done50
+
+kind51:
 	VPSRLD    $0x10, Y3, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y3, Y4, Y4
@@ -13845,21 +13069,24 @@ divided30:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around55
 	VMOVDQU   Y2, (BX)
-	JMP       stored32
+	JMP       stored56
 
-around31:
+around55:
 	VMOVNTDQ Y2, (BX)
 
-stored32:
+stored56:
+	JMP done50
+
+done50:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R9
 	DECQ DI
-	JNE  strand28
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13867,9 +13094,9 @@ stored32:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some25
+	JMP  some41
 
-done26:
+done42:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13896,32 +13123,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide58
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide58
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide58
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide58
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide58
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide58
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide58
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide58
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13937,19 +13164,31 @@ row:
 	VPSRLD       $0x10, Y10, Y11
 	VPOR         Y11, Y10, Y10
 
-block35:
+block59:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks60
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near61
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
-	VPMOVZXWD   (DX), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VPMOVZXWD   16(DX), Y11
-	VPSLLD      $0x10, Y11, Y11
+near61:
+	CMPB      273(CX), $0x00
+	JNE       kind63
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       done62
+
+kind63:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       done62
+
+done62:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -13966,72 +13205,105 @@ near37:
 	VROUNDPS    $0x08, Y10, Y10
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
-	VPSRLD      $0x10, Y11, Y12
-	VPAND       all32_1<>+0(SB), Y12, Y12
-	VPADDD      Y11, Y12, Y12
-	VPADDD      all32_7fff<>+0(SB), Y12, Y12
-	VPSRLD      $0x10, Y10, Y13
-	VPAND       all32_1<>+0(SB), Y13, Y13
-	VPADDD      Y10, Y13, Y13
-	VPADDD      all32_7fff<>+0(SB), Y13, Y13
-	VCMPPS      $0x03, Y11, Y11, Y11
-	VCMPPS      $0x03, Y10, Y10, Y10
-	VBLENDVPS   Y11, all32_7fc00000<>+0(SB), Y12, Y12
-	VBLENDVPS   Y10, all32_7fc00000<>+0(SB), Y13, Y13
-	VPSRLD      $0x10, Y12, Y10
-	VPSRLD      $0x10, Y13, Y11
-	VPACKUSDW   Y11, Y10, Y10
-	VPERMQ      $0xd8, Y10, Y10
+	CMPB        273(CX), $0x00
+	JNE         kind66
+	VCVTPS2PH   $0x00, Y11, X11
+	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around38
-	VMOVDQU     Y10, (BX)
-	JMP         stored39
+	JNE         around67
+	VMOVDQU     X11, (BX)
+	VMOVDQU     X10, 16(BX)
+	JMP         stored68
 
-around38:
+around67:
+	VMOVNTDQ X11, (BX)
+	VMOVNTDQ X10, 16(BX)
+
+stored68:
+	JMP done65
+
+kind66:
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    Y11, Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y12, Y12
+	VPSRLD    $0x10, Y10, Y13
+	VPAND     all32_1<>+0(SB), Y13, Y13
+	VPADDD    Y10, Y13, Y13
+	VPADDD    all32_7fff<>+0(SB), Y13, Y13
+	VCMPPS    $0x03, Y11, Y11, Y11
+	VCMPPS    $0x03, Y10, Y10, Y10
+	VBLENDVPS Y11, all32_7fc00000<>+0(SB), Y12, Y12
+	VBLENDVPS Y10, all32_7fc00000<>+0(SB), Y13, Y13
+	VPSRLD    $0x10, Y12, Y10
+	VPSRLD    $0x10, Y13, Y11
+	VPACKUSDW Y11, Y10, Y10
+	VPERMQ    $0xd8, Y10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around70
+	VMOVDQU   Y10, (BX)
+	JMP       stored71
+
+around70:
 	VMOVNTDQ Y10, (BX)
 
-stored39:
+stored71:
+	JMP done65
+
+done65:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block59
 
-blocks36:
-divide34:
-block40:
+blocks60:
+divide58:
+block72:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks73
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near74
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near74:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded75
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded76
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded76:
+	CMPB      273(CX), $0x00
+	JNE       kind78
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done77
+
+kind78:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done77
 
-reciprocal45:
+done77:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal80
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided81
+
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14039,7 +13311,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided81:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14052,6 +13324,24 @@ divided46:
 	VMINPS    Y5, Y7, Y7
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind83
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU   X6, (BX)
+	VMOVDQU   X7, 16(BX)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ X6, (BX)
+	VMOVNTDQ X7, 16(BX)
+
+stored85:
+	JMP done82
+
+kind83:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -14069,22 +13359,25 @@ divided46:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around87
 	VMOVDQU   Y6, (BX)
-	JMP       stored48
+	JMP       stored88
 
-around47:
+around87:
 	VMOVNTDQ Y6, (BX)
 
-stored48:
+stored88:
+	JMP done82
+
+done82:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block72
 
-blocks41:
+blocks73:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14289,11 +13582,11 @@ loaded5:
 	VMOVUPS 32(DI), Y2
 
 loaded6:
-	CMPB      272(CX), $0x00
+	CMPB      273(CX), $0x00
 	JNE       kind8
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y5
-	JMP       loaded7
+	JMP       done7
 
 kind8:
 	VPMOVZXWD (DX), Y2
@@ -14302,9 +13595,9 @@ kind8:
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y5, Y5
-	JMP       loaded7
+	JMP       done7
 
-loaded7:
+done7:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal10
 	VDIVPS Y0, Y2, Y2

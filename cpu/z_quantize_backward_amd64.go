@@ -5,30 +5,30 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var quantizeBackwardKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 1, 64, false, true, false, quantizeBackwardAVX512F32F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 1, 32, false, true, false, quantizeBackwardAVX512F64F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 1, 64, false, true, false, quantizeBackwardAVX512F16F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 1, 64, false, true, false, quantizeBackwardAVX512BF16BF16BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeBackwardAVX512F16F16F16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeBackwardAVX512F16F16F16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 0, 1, 0, false, false, false, quantizeBackwardAVX512BF16BF16BF16F8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 0, 1, 0, false, false, false, quantizeBackwardAVX512BF16BF16BF16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 16, 64, false, false, false, quantizeBackwardAVX2F32F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 8, 8, false, false, false, quantizeBackwardAVX2F64F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 16, 64, false, false, false, quantizeBackwardAVX2F16F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 0, 16, 64, false, false, false, quantizeBackwardAVX2BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 16, 0, false, false, false, quantizeBackwardAVX2F16F16F16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 16, 0, false, false, false, quantizeBackwardAVX2F16F16F16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 0, 16, 0, false, false, false, quantizeBackwardAVX2BF16BF16BF16F8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 0, 16, 0, false, false, false, quantizeBackwardAVX2BF16BF16BF16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 1, 64, false, true, false, quantizeBackwardAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 1, 32, false, true, false, quantizeBackwardAVX512F64F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 1, 64, false, true, false, quantizeBackwardAVX512H16H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 1, 64, false, true, false, quantizeBackwardAVX512H16H16H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, quantizeBackwardAVX512F32F32F32F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, quantizeBackwardAVX512F64F64F64F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 0, 1, 0, false, false, false, quantizeBackwardAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 0, 1, 0, false, false, false, quantizeBackwardAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, 1, 0, false, false, false, quantizeBackwardAVX512H16H16H16F8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, 1, 0, false, false, false, quantizeBackwardAVX512H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 0, 0, 16, 64, false, false, false, quantizeBackwardAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 0, 0, 8, 8, false, false, false, quantizeBackwardAVX2F64F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 0, 0, 16, 64, false, false, false, quantizeBackwardAVX2H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, 0, 16, 64, false, false, false, quantizeBackwardAVX2H16H16H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, quantizeBackwardAVX2F32F32F32F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 0, 0, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 0, 0, 8, 0, false, false, false, quantizeBackwardAVX2F64F64F64F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 0, 0, 16, 0, false, false, false, quantizeBackwardAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 0, 0, 16, 0, false, false, false, quantizeBackwardAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, 0, 16, 0, false, false, false, quantizeBackwardAVX2H16H16H16F8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, 0, 16, 0, false, false, false, quantizeBackwardAVX2H16H16H16F8},
 }
 
 // quantizeBackwardAVX512F32F32F32 is, for i from 0 to n-1:
@@ -45,19 +45,12 @@ func quantizeBackwardAVX512F32F32F32(n int, f *frame)
 //go:noescape
 func quantizeBackwardAVX512F64F64F64(n int, f *frame)
 
-// quantizeBackwardAVX512F16F16F16 is, for i from 0 to n-1:
+// quantizeBackwardAVX512H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F16F16F16(n int, f *frame)
-
-// quantizeBackwardAVX512BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dx[i] = inside(x[i]) ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
+func quantizeBackwardAVX512H16H16H16(n int, f *frame)
 
 // quantizeBackwardAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -73,19 +66,12 @@ func quantizeBackwardAVX512F32F32F32F8(n int, f *frame)
 //go:noescape
 func quantizeBackwardAVX512F64F64F64F8(n int, f *frame)
 
-// quantizeBackwardAVX512F16F16F16F8 is, for i from 0 to n-1:
+// quantizeBackwardAVX512H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F16F16F16F8(n int, f *frame)
-
-// quantizeBackwardAVX512BF16BF16BF16F8 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX512BF16BF16BF16F8(n int, f *frame)
+func quantizeBackwardAVX512H16H16H16F8(n int, f *frame)
 
 // quantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -101,19 +87,12 @@ func quantizeBackwardAVX2F32F32F32(n int, f *frame)
 //go:noescape
 func quantizeBackwardAVX2F64F64F64(n int, f *frame)
 
-// quantizeBackwardAVX2F16F16F16 is, for i from 0 to n-1:
+// quantizeBackwardAVX2H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F16F16F16(n int, f *frame)
-
-// quantizeBackwardAVX2BF16BF16BF16 is, for i from 0 to n-1:
-//
-//	dx[i] = inside(x[i]) ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
+func quantizeBackwardAVX2H16H16H16(n int, f *frame)
 
 // quantizeBackwardAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -129,16 +108,9 @@ func quantizeBackwardAVX2F32F32F32F8(n int, f *frame)
 //go:noescape
 func quantizeBackwardAVX2F64F64F64F8(n int, f *frame)
 
-// quantizeBackwardAVX2F16F16F16F8 is, for i from 0 to n-1:
+// quantizeBackwardAVX2H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F16F16F16F8(n int, f *frame)
-
-// quantizeBackwardAVX2BF16BF16BF16F8 is, for i from 0 to n-1:
-//
-//	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
-//
-//go:noescape
-func quantizeBackwardAVX2BF16BF16BF16F8(n int, f *frame)
+func quantizeBackwardAVX2H16H16H16F8(n int, f *frame)

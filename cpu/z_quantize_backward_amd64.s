@@ -886,9 +886,9 @@ DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
-// func quantizeBackwardAVX512F16F16F16(n int, f *frame)
+// func quantizeBackwardAVX512H16H16H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
+TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -896,12 +896,17 @@ TEXT ·quantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
+	VMOVDQU64    all32_10000<>+0(SB), Z0
+	VMOVDQU64    all32_7fff<>+0(SB), Z1
+	VMOVDQU64    all32_8000<>+0(SB), Z2
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64    odd16<>+0(SB), Z4
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z0
-	VBROADCASTSS 64(CX), Z1
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -929,8 +934,8 @@ turn6:
 	MOVQ DI, R12
 
 strand9:
-	VBROADCASTSS (R12), Z2
-	VBROADCASTSS 1024(R12), Z3
+	VBROADCASTSS (R12), Z7
+	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
 block7:
@@ -943,536 +948,163 @@ block7:
 	PREFETCHT1 64(BX)(R13*1)
 
 near10:
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z5
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal11
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided12
+	CMPB      273(CX), $0x00
+	JNE       kind12
+	VCVTPH2PS (BX), Z9
+	VCVTPH2PS 32(BX), Z10
+	VCVTPH2PS 64(BX), Z11
+	VCVTPH2PS 96(BX), Z12
+	JMP       done11
 
-reciprocal11:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
+kind12:
+	VPMOVZXWD (BX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(BX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(BX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(BX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	JMP       done11
 
-divided12:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VRNDSCALEPS $0x08, Z5, Z5
-	VRNDSCALEPS $0x08, Z6, Z6
-	VRNDSCALEPS $0x08, Z7, Z7
-	VADDPS      Z3, Z4, Z4
-	VADDPS      Z3, Z5, Z5
-	VADDPS      Z3, Z6, Z6
-	VADDPS      Z3, Z7, Z7
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x1d, Z0, Z5, K2
-	VCMPPS      $0x1d, Z0, Z6, K3
-	VCMPPS      $0x1d, Z0, Z7, K4
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VCMPPS      $0x12, Z1, Z5, K2, K2
-	VCMPPS      $0x12, Z1, Z6, K3, K3
-	VCMPPS      $0x12, Z1, Z7, K4, K4
-	VCVTPH2PS   (DX), Z4
-	VCVTPH2PS   32(DX), Z5
-	VCVTPH2PS   64(DX), Z6
-	VCVTPH2PS   96(DX), Z7
-	VDIVPS      Z2, Z4, Z4
-	VDIVPS      Z2, Z5, Z5
-	VDIVPS      Z2, Z6, Z6
-	VDIVPS      Z2, Z7, Z7
-	VMOVAPS.Z   Z4, K1, Z4
-	VMOVAPS.Z   Z5, K2, Z5
-	VMOVAPS.Z   Z6, K3, Z6
-	VMOVAPS.Z   Z7, K4, Z7
-	VCVTPS2PH   $0x00, Z4, Y4
-	VCVTPS2PH   $0x00, Z5, Y5
-	VCVTPS2PH   $0x00, Z6, Y6
-	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU64   Y4, (SI)
-	VMOVDQU64   Y5, 32(SI)
-	VMOVDQU64   Y6, 64(SI)
-	VMOVDQU64   Y7, 96(SI)
-	JMP         stored14
+done11:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal14
+	VDIVPS Z7, Z9, Z9
+	VDIVPS Z7, Z10, Z10
+	VDIVPS Z7, Z11, Z11
+	VDIVPS Z7, Z12, Z12
+	JMP    divided15
 
-around13:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+reciprocal14:
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z9, Z9
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z10, Z10
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z11, Z11
+	VMOVUPS all32_3f800000<>+0(SB), Z13
+	VDIVPS  Z7, Z13, Z13
+	VMULPS  Z13, Z12, Z12
 
-stored14:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R10
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R11
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn6
+divided15:
+	VRNDSCALEPS $0x08, Z9, Z9
+	VRNDSCALEPS $0x08, Z10, Z10
+	VRNDSCALEPS $0x08, Z11, Z11
+	VRNDSCALEPS $0x08, Z12, Z12
+	VADDPS      Z8, Z9, Z9
+	VADDPS      Z8, Z10, Z10
+	VADDPS      Z8, Z11, Z11
+	VADDPS      Z8, Z12, Z12
+	VCMPPS      $0x1d, Z5, Z9, K1
+	VCMPPS      $0x1d, Z5, Z10, K2
+	VCMPPS      $0x1d, Z5, Z11, K3
+	VCMPPS      $0x1d, Z5, Z12, K4
+	VCMPPS      $0x12, Z6, Z9, K1, K1
+	VCMPPS      $0x12, Z6, Z10, K2, K2
+	VCMPPS      $0x12, Z6, Z11, K3, K3
+	VCMPPS      $0x12, Z6, Z12, K4, K4
+	CMPB        273(CX), $0x00
+	JNE         kind17
+	VCVTPH2PS   (DX), Z9
+	VCVTPH2PS   32(DX), Z10
+	VCVTPH2PS   64(DX), Z11
+	VCVTPH2PS   96(DX), Z12
+	JMP         done16
 
-turns8:
-some5:
-some15:
-	TESTQ      AX, AX
-	JLE        done16
-	MOVQ       $-1, R10
-	BZHIQ      AX, R10, R10
-	KMOVW      R10, K1
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near17
-	PREFETCHT1 (DX)(R10*1)
-	PREFETCHT1 (BX)(R10*1)
-
-near17:
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand18:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z3
-	VCVTPH2PS.Z  (BX), K1, Z4
-	CMPB         75(CX), $0x00
-	JNE          reciprocal19
-	VDIVPS       Z2, Z4, Z4
-	JMP          divided20
-
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z4
-
-divided20:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z3, Z4, Z3
-	VCMPPS      $0x1d, Z0, Z3, K2
-	VCMPPS      $0x12, Z1, Z3, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z3
-	VDIVPS      Z2, Z3, Z2
-	VMOVAPS.Z   Z2, K2, Z2
-	VCVTPS2PH   $0x00, Z2, Y2
-	VMOVDQU16   Y2, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand18
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, AX
-	JMP         some15
+kind17:
+	VPMOVZXWD (DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	JMP       done16
 
 done16:
-	TESTQ R8, R8
-	JL    whole21
-	LEAQ  (DX)(AX*2), DX
-	LEAQ  (BX)(AX*2), BX
-	LEAQ  (SI)(AX*2), SI
-	MOVQ  R8, AX
-	MOVQ  $-1, R8
-	JMP   aligned4
+	VDIVPS    Z7, Z9, Z9
+	VDIVPS    Z7, Z10, Z10
+	VDIVPS    Z7, Z11, Z11
+	VDIVPS    Z7, Z12, Z12
+	VMOVAPS.Z Z9, K1, Z9
+	VMOVAPS.Z Z10, K2, Z10
+	VMOVAPS.Z Z11, K3, Z11
+	VMOVAPS.Z Z12, K4, Z12
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU64 Y9, (SI)
+	VMOVDQU64 Y10, 32(SI)
+	VMOVDQU64 Y11, 64(SI)
+	VMOVDQU64 Y12, 96(SI)
+	JMP       stored22
 
-whole21:
-	DECQ R9
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
+around21:
+	VMOVNTDQ Y9, (SI)
+	VMOVNTDQ Y10, 32(SI)
+	VMOVNTDQ Y11, 64(SI)
+	VMOVNTDQ Y12, 96(SI)
 
-steps3:
-	VZEROUPPER
-	RET
+stored22:
+	JMP done19
 
-one1:
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
-	VBROADCASTSS 56(CX), Z8
-	VBROADCASTSS 64(CX), Z9
+kind20:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z15
+	VPADDD    Z2, Z11, K1, Z15
+	VPTESTMD  Z0, Z12, K1
+	VPADDD    Z1, Z12, Z16
+	VPADDD    Z2, Z12, K1, Z16
+	VCMPPS    $0x03, Z9, Z9, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VCMPPS    $0x03, Z11, Z11, K3
+	VCMPPS    $0x03, Z12, Z12, K4
+	VMOVDQU32 Z3, K1, Z13
+	VMOVDQU32 Z3, K2, Z14
+	VMOVDQU32 Z3, K3, Z15
+	VMOVDQU32 Z3, K4, Z16
+	VMOVDQA64 Z13, Z9
+	VPERMT2W  Z14, Z4, Z9
+	VMOVDQA64 Z15, Z10
+	VPERMT2W  Z16, Z4, Z10
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU64 Z9, (SI)
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored25
 
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+around24:
+	VMOVNTDQ Z9, (SI)
+	VMOVNTDQ Z10, 64(SI)
 
-block23:
-	CMPQ       AX, $0x00000040
-	JLT        blocks24
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near25
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 64(DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-	PREFETCHT1 64(BX)(R9*1)
+stored25:
+	JMP done19
 
-near25:
-	CMPB    72(CX), $0x00
-	JEQ     loaded26
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded26:
-	CMPB    73(CX), $0x00
-	JEQ     loaded27
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-
-loaded27:
-	VCVTPH2PS (BX), Z10
-	VCVTPH2PS 32(BX), Z11
-	VCVTPH2PS 64(BX), Z12
-	VCVTPH2PS 96(BX), Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal28
-	VDIVPS    Z0, Z10, Z10
-	VDIVPS    Z1, Z11, Z11
-	VDIVPS    Z2, Z12, Z12
-	VDIVPS    Z3, Z13, Z13
-	JMP       divided29
-
-reciprocal28:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided29:
-	VRNDSCALEPS $0x08, Z10, Z10
-	VRNDSCALEPS $0x08, Z11, Z11
-	VRNDSCALEPS $0x08, Z12, Z12
-	VRNDSCALEPS $0x08, Z13, Z13
-	VADDPS      Z4, Z10, Z10
-	VADDPS      Z5, Z11, Z11
-	VADDPS      Z6, Z12, Z12
-	VADDPS      Z7, Z13, Z13
-	VCMPPS      $0x1d, Z8, Z10, K1
-	VCMPPS      $0x1d, Z8, Z11, K2
-	VCMPPS      $0x1d, Z8, Z12, K3
-	VCMPPS      $0x1d, Z8, Z13, K4
-	VCMPPS      $0x12, Z9, Z10, K1, K1
-	VCMPPS      $0x12, Z9, Z11, K2, K2
-	VCMPPS      $0x12, Z9, Z12, K3, K3
-	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VCVTPH2PS   (DX), Z10
-	VCVTPH2PS   32(DX), Z11
-	VCVTPH2PS   64(DX), Z12
-	VCVTPH2PS   96(DX), Z13
-	VDIVPS      Z0, Z10, Z10
-	VDIVPS      Z1, Z11, Z11
-	VDIVPS      Z2, Z12, Z12
-	VDIVPS      Z3, Z13, Z13
-	VMOVAPS.Z   Z10, K1, Z10
-	VMOVAPS.Z   Z11, K2, Z11
-	VMOVAPS.Z   Z12, K3, Z12
-	VMOVAPS.Z   Z13, K4, Z13
-	VCVTPS2PH   $0x00, Z10, Y10
-	VCVTPS2PH   $0x00, Z11, Y11
-	VCVTPS2PH   $0x00, Z12, Y12
-	VCVTPS2PH   $0x00, Z13, Y13
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Y10, (SI)
-	VMOVDQU64   Y11, 32(SI)
-	VMOVDQU64   Y12, 64(SI)
-	VMOVDQU64   Y13, 96(SI)
-	JMP         stored31
-
-around30:
-	VMOVNTDQ Y10, (SI)
-	VMOVNTDQ Y11, 32(SI)
-	VMOVNTDQ Y12, 64(SI)
-	VMOVNTDQ Y13, 96(SI)
-
-stored31:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block23
-
-blocks24:
-some32:
-	TESTQ     AX, AX
-	JLE       done33
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded34:
-	CMPB      73(CX), $0x00
-	JEQ       loaded35
-	VMOVUPS.Z (R8), K1, Z4
-
-loaded35:
-	VCVTPH2PS.Z (BX), K1, Z10
-	CMPB        75(CX), $0x00
-	JNE         reciprocal36
-	VDIVPS      Z0, Z10, Z10
-	JMP         divided37
-
-reciprocal36:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided37:
-	VRNDSCALEPS $0x08, Z10, Z10
-	VADDPS      Z4, Z10, Z10
-	VCMPPS      $0x1d, Z8, Z10, K2
-	VCMPPS      $0x12, Z9, Z10, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z10
-	VDIVPS      Z0, Z10, Z10
-	VMOVAPS.Z   Z10, K2, Z10
-	VCVTPS2PH   $0x00, Z10, Y10
-	VMOVDQU16   Y10, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some32
-
-done33:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    all32_10000<>+0(SB), Z1
-	VMOVDQU64    all32_7fff<>+0(SB), Z2
-	VMOVDQU64    all32_8000<>+0(SB), Z3
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z4
-	VMOVDQU64    odd16split<>+0(SB), Z5
-	VMOVDQU64    odd16<>+0(SB), Z6
-	MOVQ         88(CX), R9
-	TESTQ        R9, R9
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Z6
-	VBROADCASTSS 64(CX), Z7
-
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 240(CX)
-	MOVQ    SI, 248(CX)
-	MOVQ    $-1, R8
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    SI, R10
-	NEGQ    R10
-	ANDQ    $0x3f, R10
-	SHRQ    $0x01, R10
-	CMPQ    R10, AX
-	CMOVQGT AX, R10
-	SUBQ    R10, AX
-	MOVQ    AX, R8
-	MOVQ    R10, AX
-	JMP     some5
-
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R11
-	MOVQ DI, R12
-
-strand9:
-	VBROADCASTSS (R12), Z8
-	VBROADCASTSS 1024(R12), Z9
-	MOVQ         104(CX), R10
-
-block7:
-	MOVQ       80(CX), R13
-	TESTQ      R13, R13
-	JEQ        near10
-	PREFETCHT1 (DX)(R13*1)
-	PREFETCHT1 64(DX)(R13*1)
-	PREFETCHT1 (BX)(R13*1)
-	PREFETCHT1 64(BX)(R13*1)
-
-near10:
-	VMOVDQU32 (BX), Z11
-	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z0, Z11, Z11
-	VMOVDQU32 64(BX), Z13
-	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z0, Z13, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal11
-	VDIVPS    Z8, Z10, Z10
-	VDIVPS    Z8, Z11, Z11
-	VDIVPS    Z8, Z12, Z12
-	VDIVPS    Z8, Z13, Z13
-	JMP       divided12
-
-reciprocal11:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z8, Z14, Z14
-	VMULPS  Z14, Z13, Z13
-
-divided12:
-	VRNDSCALEPS $0x08, Z10, Z10
-	VRNDSCALEPS $0x08, Z11, Z11
-	VRNDSCALEPS $0x08, Z12, Z12
-	VRNDSCALEPS $0x08, Z13, Z13
-	VADDPS      Z9, Z10, Z10
-	VADDPS      Z9, Z11, Z11
-	VADDPS      Z9, Z12, Z12
-	VADDPS      Z9, Z13, Z13
-	VCMPPS      $0x1d, Z6, Z10, K1
-	VCMPPS      $0x1d, Z6, Z11, K2
-	VCMPPS      $0x1d, Z6, Z12, K3
-	VCMPPS      $0x1d, Z6, Z13, K4
-	VCMPPS      $0x12, Z7, Z10, K1, K1
-	VCMPPS      $0x12, Z7, Z11, K2, K2
-	VCMPPS      $0x12, Z7, Z12, K3, K3
-	VCMPPS      $0x12, Z7, Z13, K4, K4
-	VMOVDQU32   (DX), Z11
-	VPSLLD      $0x10, Z11, Z10
-	VPANDD      Z0, Z11, Z11
-	VMOVDQU32   64(DX), Z13
-	VPSLLD      $0x10, Z13, Z12
-	VPANDD      Z0, Z13, Z13
-	VDIVPS      Z8, Z10, Z10
-	VDIVPS      Z8, Z11, Z11
-	VDIVPS      Z8, Z12, Z12
-	VDIVPS      Z8, Z13, Z13
-	VMOVAPS.Z   Z10, K1, Z10
-	VMOVAPS.Z   Z11, K2, Z11
-	VMOVAPS.Z   Z12, K3, Z12
-	VMOVAPS.Z   Z13, K4, Z13
-	VPTESTMD    Z1, Z10, K1
-	VPADDD      Z2, Z10, Z14
-	VPADDD      Z3, Z10, K1, Z14
-	VPTESTMD    Z1, Z11, K1
-	VPADDD      Z2, Z11, Z15
-	VPADDD      Z3, Z11, K1, Z15
-	VPTESTMD    Z1, Z12, K1
-	VPADDD      Z2, Z12, Z16
-	VPADDD      Z3, Z12, K1, Z16
-	VPTESTMD    Z1, Z13, K1
-	VPADDD      Z2, Z13, Z17
-	VPADDD      Z3, Z13, K1, Z17
-	VCMPPS      $0x03, Z10, Z10, K1
-	VCMPPS      $0x03, Z11, Z11, K2
-	VCMPPS      $0x03, Z12, Z12, K3
-	VCMPPS      $0x03, Z13, Z13, K4
-	VMOVDQU32   Z4, K1, Z14
-	VMOVDQU32   Z4, K2, Z15
-	VMOVDQU32   Z4, K3, Z16
-	VMOVDQU32   Z4, K4, Z17
-	VMOVDQA64   Z14, Z10
-	VPERMT2W    Z15, Z5, Z10
-	VMOVDQA64   Z16, Z11
-	VPERMT2W    Z17, Z5, Z11
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU64   Z10, (SI)
-	VMOVDQU64   Z11, 64(SI)
-	JMP         stored14
-
-around13:
-	VMOVNTDQ Z10, (SI)
-	VMOVNTDQ Z11, 64(SI)
-
-stored14:
+done19:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -1492,78 +1124,108 @@ stored14:
 
 turns8:
 some5:
-some15:
+some26:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done27
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near17
+	JEQ        near28
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near17:
+near28:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand18:
-	VBROADCASTSS (R11), Z8
-	VBROADCASTSS 1024(R11), Z9
-	VPMOVZXWD.Z  (BX), K1, Z10
-	VPSLLD       $0x10, Z10, Z10
-	CMPB         75(CX), $0x00
-	JNE          reciprocal19
-	VDIVPS       Z8, Z10, Z10
-	JMP          divided20
+strand29:
+	VBROADCASTSS (R11), Z7
+	VBROADCASTSS 1024(R11), Z8
+	CMPB         273(CX), $0x00
+	JNE          kind31
+	VCVTPH2PS.Z  (BX), K1, Z9
+	JMP          done30
 
-reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z8, Z11, Z11
-	VMULPS  Z11, Z10, Z10
-
-divided20:
-	VRNDSCALEPS $0x08, Z10, Z10
-	VADDPS      Z9, Z10, Z9
-	VCMPPS      $0x1d, Z6, Z9, K2
-	VCMPPS      $0x12, Z7, Z9, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z9
+kind31:
+	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
-	VDIVPS      Z8, Z9, Z8
-	VMOVAPS.Z   Z8, K2, Z8
-	VPTESTMD    Z1, Z8, K2
-	VPADDD      Z2, Z8, Z9
-	VPADDD      Z3, Z8, K2, Z9
-	VCMPPS      $0x03, Z8, Z8, K2
-	VMOVDQU32   Z4, K2, Z9
-	VPSRLD      $0x10, Z9, Z8
-	VPMOVDW     Z8, Y8
-	VMOVDQU16   Y8, K1, (SI)
-	ADDQ        128(CX), DX
-	ADDQ        160(CX), BX
-	ADDQ        192(CX), SI
-	ADDQ        136(CX), DX
-	ADDQ        168(CX), BX
-	ADDQ        200(CX), SI
-	ADDQ        $0x00000004, R11
-	DECQ        R10
-	JNE         strand18
-	SUBQ        144(CX), DX
-	SUBQ        176(CX), BX
-	SUBQ        208(CX), SI
-	SUBQ        128(CX), DX
-	SUBQ        160(CX), BX
-	SUBQ        192(CX), SI
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	SUBQ        $0x00000010, AX
-	JMP         some15
+	VMOVAPS     Z9, Z9
+	JMP         done30
 
-done16:
+done30:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal33
+	VDIVPS Z7, Z9, Z9
+	JMP    divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z7, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided34:
+	VRNDSCALEPS $0x08, Z9, Z9
+	VADDPS      Z8, Z9, Z8
+	VCMPPS      $0x1d, Z5, Z8, K2
+	VCMPPS      $0x12, Z6, Z8, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind36
+	VCVTPH2PS.Z (DX), K1, Z8
+	JMP         done35
+
+kind36:
+	VPMOVZXWD.Z (DX), K1, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         done35
+
+done35:
+	VDIVPS    Z7, Z8, Z7
+	VMOVAPS.Z Z7, K2, Z7
+	CMPB      273(CX), $0x00
+	JNE       kind39
+	VCVTPS2PH $0x00, Z7, Y7
+	VMOVDQU16 Y7, K1, (SI)
+	JMP       done38
+
+kind39:
+	VPTESTMD  Z0, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K2, Z8
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 Z3, K2, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	VMOVDQU16 Y7, K1, (SI)
+	JMP       done38
+
+done38:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand29
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	SUBQ $0x00000010, AX
+	JMP  some26
+
+done27:
 	TESTQ R8, R8
-	JL    whole21
+	JL    whole41
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
@@ -1571,7 +1233,7 @@ done16:
 	MOVQ  $-1, R8
 	JMP   aligned4
 
-whole21:
+whole41:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1589,8 +1251,8 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS (DI), Z8
 	VBROADCASTSS (R8), Z9
@@ -1605,34 +1267,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block23:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks44
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near45
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near25:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z5
+	JEQ     loaded46
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded26:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded47
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded27:
+loaded47:
+	CMPB      273(CX), $0x00
+	JNE       kind49
+	VCVTPH2PS (BX), Z15
+	VCVTPH2PS 32(BX), Z16
+	VCVTPH2PS 64(BX), Z17
+	VCVTPH2PS 96(BX), Z18
+	JMP       done48
+
+kind49:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -1641,20 +1312,27 @@ loaded27:
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 96(BX), Z18
 	VPSLLD    $0x10, Z18, Z18
-	CMPB      75(CX), $0x00
-	JNE       reciprocal28
-	VDIVPS    Z0, Z15, Z15
-	VDIVPS    Z5, Z16, Z16
-	VDIVPS    Z7, Z17, Z17
-	VDIVPS    Z8, Z18, Z18
-	JMP       divided29
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done48
 
-reciprocal28:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z0, Z19, Z19
-	VMULPS  Z19, Z15, Z15
+done48:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal51
+	VDIVPS Z5, Z15, Z15
+	VDIVPS Z6, Z16, Z16
+	VDIVPS Z7, Z17, Z17
+	VDIVPS Z8, Z18, Z18
+	JMP    divided52
+
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z5, Z19, Z19
+	VMULPS  Z19, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z19
+	VDIVPS  Z6, Z19, Z19
 	VMULPS  Z19, Z16, Z16
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z7, Z19, Z19
@@ -1663,7 +1341,7 @@ reciprocal28:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided29:
+divided52:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -1680,120 +1358,193 @@ divided29:
 	VCMPPS      $0x12, Z14, Z16, K2, K2
 	VCMPPS      $0x12, Z14, Z17, K3, K3
 	VCMPPS      $0x12, Z14, Z18, K4, K4
-	VPMOVZXWD   (DX), Z15
-	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   32(DX), Z16
-	VPSLLD      $0x10, Z16, Z16
-	VPMOVZXWD   64(DX), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VPMOVZXWD   96(DX), Z18
-	VPSLLD      $0x10, Z18, Z18
-	VDIVPS      Z0, Z15, Z15
-	VDIVPS      Z5, Z16, Z16
-	VDIVPS      Z7, Z17, Z17
-	VDIVPS      Z8, Z18, Z18
-	VMOVAPS.Z   Z15, K1, Z15
-	VMOVAPS.Z   Z16, K2, Z16
-	VMOVAPS.Z   Z17, K3, Z17
-	VMOVAPS.Z   Z18, K4, Z18
-	VPTESTMD    Z1, Z15, K1
-	VPADDD      Z2, Z15, Z19
-	VPADDD      Z3, Z15, K1, Z19
-	VPTESTMD    Z1, Z16, K1
-	VPADDD      Z2, Z16, Z20
-	VPADDD      Z3, Z16, K1, Z20
-	VPTESTMD    Z1, Z17, K1
-	VPADDD      Z2, Z17, Z21
-	VPADDD      Z3, Z17, K1, Z21
-	VPTESTMD    Z1, Z18, K1
-	VPADDD      Z2, Z18, Z22
-	VPADDD      Z3, Z18, K1, Z22
-	VCMPPS      $0x03, Z15, Z15, K1
-	VCMPPS      $0x03, Z16, Z16, K2
-	VCMPPS      $0x03, Z17, Z17, K3
-	VCMPPS      $0x03, Z18, Z18, K4
-	VMOVDQU32   Z4, K1, Z19
-	VMOVDQU32   Z4, K2, Z20
-	VMOVDQU32   Z4, K3, Z21
-	VMOVDQU32   Z4, K4, Z22
-	VMOVDQA64   Z19, Z15
-	VPERMT2W    Z20, Z6, Z15
-	VMOVDQA64   Z21, Z16
-	VPERMT2W    Z22, Z6, Z16
-	CMPB        76(CX), $0x00
-	JNE         around30
-	VMOVDQU64   Z15, (SI)
-	VMOVDQU64   Z16, 64(SI)
-	JMP         stored31
+	CMPB        273(CX), $0x00
+	JNE         kind54
+	VCVTPH2PS   (DX), Z15
+	VCVTPH2PS   32(DX), Z16
+	VCVTPH2PS   64(DX), Z17
+	VCVTPH2PS   96(DX), Z18
+	JMP         done53
 
-around30:
+kind54:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done53
+
+done53:
+	VDIVPS    Z5, Z15, Z15
+	VDIVPS    Z6, Z16, Z16
+	VDIVPS    Z7, Z17, Z17
+	VDIVPS    Z8, Z18, Z18
+	VMOVAPS.Z Z15, K1, Z15
+	VMOVAPS.Z Z16, K2, Z16
+	VMOVAPS.Z Z17, K3, Z17
+	VMOVAPS.Z Z18, K4, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind57
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around58
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored59
+
+around58:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored59:
+	JMP done56
+
+kind57:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored62
+
+around61:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored31:
+stored62:
+	JMP done56
+
+done56:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block43
 
-blocks24:
-some32:
+blocks44:
+some63:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done64
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded65
+	VMOVUPS.Z (DI), K1, Z5
 
-loaded34:
+loaded65:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded66
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded35:
+loaded66:
+	CMPB        273(CX), $0x00
+	JNE         kind68
+	VCVTPH2PS.Z (BX), K1, Z15
+	JMP         done67
+
+kind68:
 	VPMOVZXWD.Z (BX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
-	CMPB        75(CX), $0x00
-	JNE         reciprocal36
-	VDIVPS      Z0, Z15, Z15
-	JMP         divided37
+	VMOVAPS     Z15, Z15
+	JMP         done67
 
-reciprocal36:
+done67:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal70
+	VDIVPS Z5, Z15, Z15
+	JMP    divided71
+
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
+	VDIVPS  Z5, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided37:
+divided71:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VADDPS      Z9, Z15, Z15
 	VCMPPS      $0x1d, Z13, Z15, K2
 	VCMPPS      $0x12, Z14, Z15, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind73
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done72
+
+kind73:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
-	VDIVPS      Z0, Z15, Z15
-	VMOVAPS.Z   Z15, K2, Z15
-	VPTESTMD    Z1, Z15, K2
-	VPADDD      Z2, Z15, Z16
-	VPADDD      Z3, Z15, K2, Z16
-	VCMPPS      $0x03, Z15, Z15, K2
-	VMOVDQU32   Z4, K2, Z16
-	VPSRLD      $0x10, Z16, Z15
-	VPMOVDW     Z15, Y15
-	VMOVDQU16   Y15, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some32
+	VMOVAPS     Z15, Z15
+	JMP         done72
 
-done33:
+done72:
+	VDIVPS    Z5, Z15, Z15
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind76
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done75
+
+kind76:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done75
+
+done75:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  some63
+
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1810,24 +1561,6 @@ done33:
 last:
 	VZEROUPPER
 	RET
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -1900,40 +1633,6 @@ DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
-DATA odd16split<>+0(SB)/2, $0x0001
-DATA odd16split<>+2(SB)/2, $0x0021
-DATA odd16split<>+4(SB)/2, $0x0003
-DATA odd16split<>+6(SB)/2, $0x0023
-DATA odd16split<>+8(SB)/2, $0x0005
-DATA odd16split<>+10(SB)/2, $0x0025
-DATA odd16split<>+12(SB)/2, $0x0007
-DATA odd16split<>+14(SB)/2, $0x0027
-DATA odd16split<>+16(SB)/2, $0x0009
-DATA odd16split<>+18(SB)/2, $0x0029
-DATA odd16split<>+20(SB)/2, $0x000b
-DATA odd16split<>+22(SB)/2, $0x002b
-DATA odd16split<>+24(SB)/2, $0x000d
-DATA odd16split<>+26(SB)/2, $0x002d
-DATA odd16split<>+28(SB)/2, $0x000f
-DATA odd16split<>+30(SB)/2, $0x002f
-DATA odd16split<>+32(SB)/2, $0x0011
-DATA odd16split<>+34(SB)/2, $0x0031
-DATA odd16split<>+36(SB)/2, $0x0013
-DATA odd16split<>+38(SB)/2, $0x0033
-DATA odd16split<>+40(SB)/2, $0x0015
-DATA odd16split<>+42(SB)/2, $0x0035
-DATA odd16split<>+44(SB)/2, $0x0017
-DATA odd16split<>+46(SB)/2, $0x0037
-DATA odd16split<>+48(SB)/2, $0x0019
-DATA odd16split<>+50(SB)/2, $0x0039
-DATA odd16split<>+52(SB)/2, $0x001b
-DATA odd16split<>+54(SB)/2, $0x003b
-DATA odd16split<>+56(SB)/2, $0x001d
-DATA odd16split<>+58(SB)/2, $0x003d
-DATA odd16split<>+60(SB)/2, $0x001f
-DATA odd16split<>+62(SB)/2, $0x003f
-GLOBL odd16split<>(SB), RODATA|NOPTR, $64
 
 DATA odd16<>+0(SB)/2, $0x0001
 DATA odd16<>+2(SB)/2, $0x0003
@@ -2349,200 +2048,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX512F16F16F16F8(n int, f *frame)
+// func quantizeBackwardAVX512H16H16H16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·quantizeBackwardAVX512F16F16F16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 56(CX), Z5
-	VBROADCASTSS 64(CX), Z6
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near4
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 64(DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-	PREFETCHT1 64(BX)(R9*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
-
-loaded6:
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z7
-	VCVTPH2PS 64(BX), Z8
-	VCVTPH2PS 96(BX), Z9
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z0, Z4, Z4
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	VDIVPS    Z3, Z9, Z9
-	JMP       divided8
-
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z0, Z10, Z10
-	VMULPS  Z10, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z1, Z10, Z10
-	VMULPS  Z10, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z2, Z10, Z10
-	VMULPS  Z10, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z3, Z10, Z10
-	VMULPS  Z10, Z9, Z9
-
-divided8:
-	VCMPPS    $0x1d, Z5, Z4, K1
-	VCMPPS    $0x1d, Z5, Z7, K2
-	VCMPPS    $0x1d, Z5, Z8, K3
-	VCMPPS    $0x1d, Z5, Z9, K4
-	VCMPPS    $0x12, Z6, Z4, K1, K1
-	VCMPPS    $0x12, Z6, Z7, K2, K2
-	VCMPPS    $0x12, Z6, Z8, K3, K3
-	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VCVTPH2PS (DX), Z4
-	VCVTPH2PS 32(DX), Z7
-	VCVTPH2PS 64(DX), Z8
-	VCVTPH2PS 96(DX), Z9
-	VDIVPS    Z0, Z4, Z4
-	VDIVPS    Z1, Z7, Z7
-	VDIVPS    Z2, Z8, Z8
-	VDIVPS    Z3, Z9, Z9
-	VMOVAPS.Z Z4, K1, Z4
-	VMOVAPS.Z Z7, K2, Z7
-	VMOVAPS.Z Z8, K3, Z8
-	VMOVAPS.Z Z9, K4, Z9
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z7, Y7
-	VCVTPS2PH $0x00, Z8, Y8
-	VCVTPS2PH $0x00, Z9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Y4, (SI)
-	VMOVDQU64 Y7, 32(SI)
-	VMOVDQU64 Y8, 64(SI)
-	VMOVDQU64 Y9, 96(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y7, 32(SI)
-	VMOVNTDQ Y8, 64(SI)
-	VMOVNTDQ Y9, 96(SI)
-
-stored10:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block2
-
-blocks3:
-some11:
-	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
-
-loaded13:
-	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
-
-loaded14:
-	VCVTPH2PS.Z (BX), K1, Z4
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z0, Z4, Z4
-	JMP         divided16
-
-reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z0, Z7, Z7
-	VMULPS  Z7, Z4, Z4
-
-divided16:
-	VCMPPS      $0x1d, Z5, Z4, K2
-	VCMPPS      $0x12, Z6, Z4, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z4
-	VDIVPS      Z0, Z4, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VCVTPS2PH   $0x00, Z4, Y4
-	VMOVDQU16   Y4, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some11
-
-done12:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeBackwardAVX512BF16BF16BF16F8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·quantizeBackwardAVX512BF16BF16BF16F8(SB), NOSPLIT, $0-16
+TEXT ·quantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -2600,6 +2108,15 @@ loaded5:
 	VMOVUPS 192(R8), Z9
 
 loaded6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (BX), Z9
+	VCVTPH2PS 32(BX), Z12
+	VCVTPH2PS 64(BX), Z13
+	VCVTPH2PS 96(BX), Z14
+	JMP       done7
+
+kind8:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z12
@@ -2608,15 +2125,22 @@ loaded6:
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 96(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z5, Z9, Z9
-	VDIVPS    Z6, Z12, Z12
-	VDIVPS    Z7, Z13, Z13
-	VDIVPS    Z8, Z14, Z14
-	JMP       divided8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       done7
 
-reciprocal7:
+done7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Z5, Z9, Z9
+	VDIVPS Z6, Z12, Z12
+	VDIVPS Z7, Z13, Z13
+	VDIVPS Z8, Z14, Z14
+	JMP    divided11
+
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z5, Z15, Z15
 	VMULPS  Z15, Z9, Z9
@@ -2630,7 +2154,7 @@ reciprocal7:
 	VDIVPS  Z8, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided8:
+divided11:
 	VCMPPS    $0x1d, Z10, Z9, K1
 	VCMPPS    $0x1d, Z10, Z12, K2
 	VCMPPS    $0x1d, Z10, Z13, K3
@@ -2639,6 +2163,15 @@ divided8:
 	VCMPPS    $0x12, Z11, Z12, K2, K2
 	VCMPPS    $0x12, Z11, Z13, K3, K3
 	VCMPPS    $0x12, Z11, Z14, K4, K4
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z9
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	JMP       done12
+
+kind13:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z12
@@ -2647,6 +2180,13 @@ divided8:
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 96(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       done12
+
+done12:
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z6, Z12, Z12
 	VDIVPS    Z7, Z13, Z13
@@ -2655,6 +2195,30 @@ divided8:
 	VMOVAPS.Z Z12, K2, Z12
 	VMOVAPS.Z Z13, K3, Z13
 	VMOVAPS.Z Z14, K4, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind16
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z12, Y12
+	VCVTPS2PH $0x00, Z13, Y13
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU64 Y9, (SI)
+	VMOVDQU64 Y12, 32(SI)
+	VMOVDQU64 Y13, 64(SI)
+	VMOVDQU64 Y14, 96(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y9, (SI)
+	VMOVNTDQ Y12, 32(SI)
+	VMOVNTDQ Y13, 64(SI)
+	VMOVNTDQ Y14, 96(SI)
+
+stored18:
+	JMP done15
+
+kind16:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z15
 	VPADDD    Z2, Z9, K1, Z15
@@ -2680,16 +2244,19 @@ divided8:
 	VMOVDQA64 Z17, Z12
 	VPERMT2W  Z18, Z4, Z12
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around20
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z12, 64(SI)
-	JMP       stored10
+	JMP       stored21
 
-around9:
+around20:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored10:
+stored21:
+	JMP done15
+
+done15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -2699,58 +2266,88 @@ stored10:
 	JMP  block2
 
 blocks3:
-some11:
+some22:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done23
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded24
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded13:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded25
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded14:
+loaded25:
+	CMPB        273(CX), $0x00
+	JNE         kind27
+	VCVTPH2PS.Z (BX), K1, Z9
+	JMP         done26
+
+kind27:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
-	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z5, Z9, Z9
-	JMP         divided16
+	VMOVAPS     Z9, Z9
+	JMP         done26
 
-reciprocal15:
+done26:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal29
+	VDIVPS Z5, Z9, Z9
+	JMP    divided30
+
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z5, Z12, Z12
 	VMULPS  Z12, Z9, Z9
 
-divided16:
+divided30:
 	VCMPPS      $0x1d, Z10, Z9, K2
 	VCMPPS      $0x12, Z11, Z9, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind32
+	VCVTPH2PS.Z (DX), K1, Z9
+	JMP         done31
+
+kind32:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
-	VDIVPS      Z5, Z9, Z9
-	VMOVAPS.Z   Z9, K2, Z9
-	VPTESTMD    Z0, Z9, K2
-	VPADDD      Z1, Z9, Z12
-	VPADDD      Z2, Z9, K2, Z12
-	VCMPPS      $0x03, Z9, Z9, K2
-	VMOVDQU32   Z3, K2, Z12
-	VPSRLD      $0x10, Z12, Z9
-	VPMOVDW     Z9, Y9
-	VMOVDQU16   Y9, K1, (SI)
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	ADDQ        $+32, SI
-	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
-	SUBQ        $0x00000010, AX
-	JMP         some11
+	VMOVAPS     Z9, Z9
+	JMP         done31
 
-done12:
+done31:
+	VDIVPS    Z5, Z9, Z9
+	VMOVAPS.Z Z9, K2, Z9
+	CMPB      273(CX), $0x00
+	JNE       kind35
+	VCVTPS2PH $0x00, Z9, Y9
+	VMOVDQU16 Y9, K1, (SI)
+	JMP       done34
+
+kind35:
+	VPTESTMD  Z0, Z9, K2
+	VPADDD    Z1, Z9, Z12
+	VPADDD    Z2, Z9, K2, Z12
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQU32 Z3, K2, Z12
+	VPSRLD    $0x10, Z12, Z9
+	VPMOVDW   Z9, Y9
+	VMOVDQU16 Y9, K1, (SI)
+	JMP       done34
+
+done34:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  some22
+
+done23:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3310,9 +2907,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX2F16F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·quantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
+// func quantizeBackwardAVX2H16H16H16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·quantizeBackwardAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -3356,337 +2953,29 @@ near10:
 	XORQ R12, R12
 
 group11:
+	CMPB      273(CX), $0x00
+	JNE       kind13
 	VCVTPH2PS (BX)(R12*2), Y4
 	VCVTPH2PS 16(BX)(R12*2), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	JMP       done12
 
-reciprocal12:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided13:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (DX)(R12*2), Y6
-	VCVTPH2PS 16(DX)(R12*2), Y7
-	VDIVPS    Y2, Y6, Y6
-	VDIVPS    Y2, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU   X4, (SI)(R12*2)
-	VMOVDQU   X5, 16(SI)(R12*2)
-	JMP       stored15
-
-around14:
-	VMOVNTDQ X4, (SI)(R12*2)
-	VMOVNTDQ X5, 16(SI)(R12*2)
-
-stored15:
-	ADDQ $0x00000010, R12
-	CMPQ R12, $0x00000040
-	JNE  group11
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near18:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
-
-strand19:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided21
-
-reciprocal20:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided21:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y3
-	VCMPPS    $0x1d, Y0, Y4, Y5
-	VCMPPS    $0x1d, Y0, Y3, Y6
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y3, Y3
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y3, Y6, Y3
-	VCVTPH2PS (DX), Y5
-	VCVTPH2PS 16(DX), Y6
-	VDIVPS    Y2, Y5, Y5
-	VDIVPS    Y2, Y6, Y2
-	VANDPS    Y5, Y4, Y4
-	VANDPS    Y2, Y3, Y2
-	VCVTPS2PH $0x00, Y4, X3
-	VCVTPS2PH $0x00, Y2, X2
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   X3, (SI)
-	VMOVDQU   X2, 16(SI)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ X3, (SI)
-	VMOVNTDQ X2, 16(SI)
-
-stored23:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R10
-	DECQ R8
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	SUBQ $0x00000010, AX
-	JMP  some16
-
-done17:
-	DECQ R9
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-block25:
-	CMPQ       AX, $0x00000010
-	JLT        blocks26
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near27
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-
-near27:
-	CMPB    72(CX), $0x00
-	JEQ     loaded28
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded28:
-	CMPB    73(CX), $0x00
-	JEQ     loaded29
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-
-loaded29:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal30
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided31
-
-reciprocal30:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided31:
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VCMPPS    $0x1d, Y4, Y6, Y8
-	VCMPPS    $0x1d, Y4, Y7, Y9
-	VCMPPS    $0x12, Y5, Y6, Y6
-	VCMPPS    $0x12, Y5, Y7, Y7
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
-	VDIVPS    Y0, Y8, Y8
-	VDIVPS    Y1, Y9, Y9
-	VANDPS    Y8, Y6, Y6
-	VANDPS    Y9, Y7, Y7
-	VCVTPS2PH $0x00, Y6, X6
-	VCVTPS2PH $0x00, Y7, X7
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
-
-stored33:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	SUBQ $0x00000010, AX
-	JMP  block25
-
-blocks26:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·quantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         88(CX), R9
-	TESTQ        R9, R9
-	JEQ          one1
-	MOVQ         112(CX), DI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand9:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 1024(R11), Y3
-	MOVQ         104(CX), R8
-
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-
-near10:
-	XORQ R12, R12
-
-group11:
+kind13:
 	VPMOVZXWD (BX)(R12*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX)(R12*2), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done12
 
-reciprocal12:
+done12:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal15
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided16
+
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3694,7 +2983,7 @@ reciprocal12:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided13:
+divided16:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3705,14 +2994,44 @@ divided13:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPH2PS (DX)(R12*2), Y6
+	VCVTPH2PS 16(DX)(R12*2), Y7
+	JMP       done17
+
+kind18:
 	VPMOVZXWD (DX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done17
+
+done17:
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind21
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   X4, (SI)(R12*2)
+	VMOVDQU   X5, 16(SI)(R12*2)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ X4, (SI)(R12*2)
+	VMOVNTDQ X5, 16(SI)(R12*2)
+
+stored23:
+	JMP done20
+
+kind21:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -3730,14 +3049,17 @@ divided13:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around25
 	VMOVDQU   Y4, (SI)(R12*2)
-	JMP       stored15
+	JMP       stored26
 
-around14:
+around25:
 	VMOVNTDQ Y4, (SI)(R12*2)
 
-stored15:
+stored26:
+	JMP done20
+
+done20:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
 	JNE  group11
@@ -3759,33 +3081,45 @@ stored15:
 	JMP  turn6
 
 turns8:
-some16:
+some27:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near18:
+near29:
 	MOVQ 96(CX), R8
 	MOVQ DI, R10
 
-strand19:
+strand30:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
-	VPMOVZXWD    (BX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(BX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided21
+	CMPB         273(CX), $0x00
+	JNE          kind32
+	VCVTPH2PS    (BX), Y4
+	VCVTPH2PS    16(BX), Y5
+	JMP          done31
 
-reciprocal20:
+kind32:
+	VPMOVZXWD (BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done31
+
+done31:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal34
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided35
+
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3793,7 +3127,7 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided21:
+divided35:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3804,14 +3138,44 @@ divided21:
 	VCMPPS    $0x12, Y1, Y3, Y3
 	VANDPS    Y4, Y5, Y4
 	VANDPS    Y3, Y6, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind37
+	VCVTPH2PS (DX), Y5
+	VCVTPH2PS 16(DX), Y6
+	JMP       done36
+
+kind37:
 	VPMOVZXWD (DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VPMOVZXWD 16(DX), Y6
 	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done36
+
+done36:
 	VDIVPS    Y2, Y5, Y5
 	VDIVPS    Y2, Y6, Y2
 	VANDPS    Y5, Y4, Y4
 	VANDPS    Y2, Y3, Y2
+	CMPB      273(CX), $0x00
+	JNE       kind40
+	VCVTPS2PH $0x00, Y4, X3
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU   X3, (SI)
+	VMOVDQU   X2, 16(SI)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ X3, (SI)
+	VMOVNTDQ X2, 16(SI)
+
+stored42:
+	JMP done39
+
+kind40:
 	VPSRLD    $0x10, Y4, Y3
 	VPAND     all32_1<>+0(SB), Y3, Y3
 	VPADDD    Y4, Y3, Y3
@@ -3829,14 +3193,17 @@ divided21:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around44
 	VMOVDQU   Y2, (SI)
-	JMP       stored23
+	JMP       stored45
 
-around22:
+around44:
 	VMOVNTDQ Y2, (SI)
 
-stored23:
+stored45:
+	JMP done39
+
+done39:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3845,7 +3212,7 @@ stored23:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R10
 	DECQ R8
-	JNE  strand19
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3856,9 +3223,9 @@ stored23:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some27
 
-done17:
+done28:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3888,39 +3255,51 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block25:
+block47:
 	CMPQ       AX, $0x00000010
-	JLT        blocks26
+	JLT        blocks48
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near27
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near27:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded50
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded28:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded51
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded29:
+loaded51:
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
+	JMP       done52
+
+kind53:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal30
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	JMP       divided31
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done52
 
-reciprocal30:
+done52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided56
+
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3928,7 +3307,7 @@ reciprocal30:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided31:
+divided56:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3939,14 +3318,44 @@ divided31:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPH2PS (DX), Y8
+	VCVTPH2PS 16(DX), Y9
+	JMP       done57
+
+kind58:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
+	VMOVAPS   Y8, Y8
+	VMOVAPS   Y9, Y9
+	JMP       done57
+
+done57:
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	CMPB      76(CX), $0x00
+	JNE       around62
+	VMOVDQU   X6, (SI)
+	VMOVDQU   X7, 16(SI)
+	JMP       stored63
+
+around62:
+	VMOVNTDQ X6, (SI)
+	VMOVNTDQ X7, 16(SI)
+
+stored63:
+	JMP done60
+
+kind61:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -3964,23 +3373,26 @@ divided31:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around65
 	VMOVDQU   Y6, (SI)
-	JMP       stored33
+	JMP       stored66
 
-around32:
+around65:
 	VMOVNTDQ Y6, (SI)
 
-stored33:
+stored66:
+	JMP done60
+
+done60:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block25
+	JMP  block47
 
-blocks26:
+blocks48:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4238,9 +3650,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX2F16F16F16F8(n int, f *frame)
-// Requires: AVX, F16C, MMX+
-TEXT ·quantizeBackwardAVX2F16F16F16F8(SB), NOSPLIT, $0-16
+// func quantizeBackwardAVX2H16H16H16F8(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·quantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
 	MOVQ         (CX), DX
@@ -4283,130 +3695,29 @@ loaded5:
 	VMOVUPS 32(R8), Y2
 
 loaded6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
 	VCVTPH2PS (BX), Y2
 	VCVTPH2PS 16(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	JMP       done7
 
-reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y0, Y6, Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y1, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided8:
-	VCMPPS    $0x1d, Y3, Y2, Y6
-	VCMPPS    $0x1d, Y3, Y5, Y7
-	VCMPPS    $0x12, Y4, Y2, Y2
-	VCMPPS    $0x12, Y4, Y5, Y5
-	VANDPS    Y2, Y6, Y2
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	VDIVPS    Y0, Y6, Y6
-	VDIVPS    Y1, Y7, Y7
-	VANDPS    Y6, Y2, Y2
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X2, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored10
-
-around9:
-	VMOVNTDQ X2, (SI)
-	VMOVNTDQ X5, 16(SI)
-
-stored10:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	SUBQ $0x00000010, AX
-	JMP  block2
-
-blocks3:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	MOVQ 24(CX), DI
-	MOVQ 32(CX), R8
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeBackwardAVX2BF16BF16BF16F8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
-TEXT ·quantizeBackwardAVX2BF16BF16BF16F8(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS 56(CX), Y3
-	VBROADCASTSS 64(CX), Y4
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	MOVQ       80(CX), R9
-	TESTQ      R9, R9
-	JEQ        near4
-	PREFETCHT1 (DX)(R9*1)
-	PREFETCHT1 (BX)(R9*1)
-
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-loaded5:
-	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
-
-loaded6:
+kind8:
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Y0, Y2, Y2
-	VDIVPS    Y1, Y5, Y5
-	JMP       divided8
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y5, Y5
+	JMP       done7
 
-reciprocal7:
+done7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Y0, Y2, Y2
+	VDIVPS Y1, Y5, Y5
+	JMP    divided11
+
+reciprocal10:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y0, Y6, Y6
 	VMULPS  Y6, Y2, Y2
@@ -4414,21 +3725,51 @@ reciprocal7:
 	VDIVPS  Y1, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided8:
+divided11:
 	VCMPPS    $0x1d, Y3, Y2, Y6
 	VCMPPS    $0x1d, Y3, Y5, Y7
 	VCMPPS    $0x12, Y4, Y2, Y2
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done12
+
+kind13:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done12
+
+done12:
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
 	VANDPS    Y7, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind16
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X5, 16(SI)
+
+stored18:
+	JMP done15
+
+kind16:
 	VPSRLD    $0x10, Y2, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y2, Y6, Y6
@@ -4446,14 +3787,17 @@ divided8:
 	VPACKUSDW Y5, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around20
 	VMOVDQU   Y2, (SI)
-	JMP       stored10
+	JMP       stored21
 
-around9:
+around20:
 	VMOVNTDQ Y2, (SI)
 
-stored10:
+stored21:
+	JMP done15
+
+done15:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI

@@ -18,24 +18,17 @@ import (
 const patternElements = 48
 
 func affineKernels(c *build.Context) {
-	globals := newTables()
-	for _, isa := range isas {
-		for _, t := range []*storage{f32, f64, bf16, f16} {
-			for dims := 2; dims <= 3; dims++ {
-				k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t}
-				if t == f64 {
-					k.compute = f64
-				}
-				k.lanes = isa.bytes / k.compute.size
-				a := &affine{k, dims}
-				a.grid()
-				a.sums()
-				if t == k.compute {
-					a.spread()
-				}
+	eachKernel(c, []*storage{f32, f64, bf16, f16}, func(k *kernel) {
+		for dims := 2; dims <= 3; dims++ {
+			one := *k
+			a := &affine{&one, dims}
+			a.grid()
+			a.sums()
+			if k.out == k.compute {
+				a.spread()
 			}
 		}
-	}
+	})
 }
 
 type affine struct {
@@ -151,6 +144,5 @@ func (a *affine) grid() {
 		c.ADDQ(operand.U32(turn*a.isa.bytes), plane)
 		c.ADDQ(operand.U32(turn*a.lanes*a.out.size), out)
 	})
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

@@ -49,8 +49,7 @@ func (m *bagMax) whole(name string) string {
 // maxTile emits a group of vectors.
 func (m *bagMax) maxTile() {
 	c, empty, stored, rank, minus := m.c, m.newLabel("empty"), m.newLabel("stored"), m.rank, m.minus
-	c.CMPQ(m.begin, m.end)
-	c.JGE(operand.LabelRef(empty))
+	branch(c.CMPQ, m.begin, m.end, c.JGE, empty)
 	for v := range m.group {
 		m.emit(m.ps("VMOVU"), m.negativeInfinity(), m.best[v])
 		m.emit(m.bits("VPXOR"), m.number[v], m.number[v], m.number[v])
@@ -58,7 +57,7 @@ func (m *bagMax) maxTile() {
 	m.emit(m.bits("VPXOR"), rank, rank, rank)
 	m.ones(minus)
 	m.eachRow(func(reg.GPVirtual) {}, func(v int, from memory) {
-		m.take(v, m.in.load(m.kernel, from))
+		m.take(v, m.out.load(m.kernel, from))
 		if v == m.group-1 {
 			m.emit(m.whole("VPSUB"), minus, rank, rank)
 		}
@@ -167,8 +166,7 @@ func (m *bagMax) sources() func(v, part int) reg.VecVirtual {
 // storeChoice stores numbers of 64 bits, if they are wanted.
 func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
 	c, none := m.c, m.newLabel("none")
-	c.CMPQ(m.param("choice"), operand.U32(0))
-	c.JEQ(operand.LabelRef(none))
+	branch(c.CMPQ, m.param("choice"), operand.U32(0), c.JEQ, none)
 	choice, bags := c.GP64(), c.GP64() // of the first column of the tile
 	c.MOVQ(m.param("columns"), choice)
 	c.SUBQ(m.columns, choice)

@@ -111,6 +111,7 @@ var frameFields = []field{
 	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen", 256},
 	{"rows", "int", "how many rows of elements have the parameters of these, a Step apart; 0: there is one", 264},
 	{"kind", "uint8", "which type codes have, of those that the kernel reads", 272},
+	{"half", "uint8", "and elements of 16 bits", 273},
 	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size", 280},
 }
 
@@ -235,6 +236,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	c.Load(c.Param("n"), n)
 	k.frame = c.GP64()
 	c.Load(c.Param("f"), k.frame)
+	k.halfKind, k.kind = k.field("half"), k.field("kind")
 	group, block := o.block(isa, v)
 	k.group = group
 	k.pointers()
@@ -259,8 +261,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	if k.holds() {
 		wide := k.newLabel("wide")
 		k.jumpIf("wide", wide)
-		c.CMPQ(n, operand.U32(block))
-		c.JLT(operand.LabelRef(rest))
+		branch(c.CMPQ, n, operand.U32(block), c.JLT, rest)
 		k.holding(body, func(body func(k *kernel)) { k.loop(n, block, body) })
 		c.JMP(operand.LabelRef(rest))
 		c.Label(wide)
@@ -274,7 +275,6 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	if o.hasRows() {
 		k.nextRow(n)
 	}
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 	return k.pins.wanted
 }

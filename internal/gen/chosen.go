@@ -23,8 +23,7 @@ func (s *rowSum) chosenFunction() {
 // chosenTile emits the sum of a group of vectors.
 func (s *rowSum) chosenTile() {
 	c, sum, empty := s.c, s.clearedSums(), s.newLabel("empty")
-	c.CMPQ(s.begin, s.end)
-	c.JGE(operand.LabelRef(empty))
+	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
 	ranks, rank, wanted := c.GP64(), c.GP64(), s.rankVector()
 	c.MOVQ(s.param("columns"), ranks)
 	c.SUBQ(s.columns, ranks)
@@ -36,7 +35,7 @@ func (s *rowSum) chosenTile() {
 		c.ADDQ(ranks, rank)
 		s.emit("VPBROADCASTD", memory{operand.Mem{Base: s.sources, Index: at, Scale: 1}}, wanted)
 	}, func(v int, from memory) {
-		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, s.in.load(s.kernel, from), sum[v])
+		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, s.out.load(s.kernel, from), sum[v])
 	})
 	s.finish(sum, empty)
 }

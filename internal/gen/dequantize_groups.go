@@ -36,8 +36,7 @@ func dequantizeGroups(c *build.Context) {
 				c.ADDQ(operand.Imm(4), scale)
 				c.ADDQ(operand.Imm(4), zero)
 			})
-			c.VZEROUPPER()
-			c.RET()
+			endFunction(c)
 		}
 	}
 }

@@ -17,6 +17,8 @@ const (
 	sumWide
 	sumLong
 	sumWideFactors
+	sumBF16
+	sumF16
 )
 
 // longestSum is how many rows are summed here; what has more is summed in chunks.
@@ -24,29 +26,17 @@ const longestSum = 256
 
 // embeddingSums emits the sums of every type, on every instruction set.
 func embeddingSums(c *build.Context) {
-	globals := newTables()
-	for _, isa := range isas {
-		for _, t := range []*storage{f32, f64, bf16, f16} {
-			compute := f32
-			if t == f64 {
-				compute = f64
-			}
-			k := &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size}
-			(&rowSum{kernel: k, in: t}).function()
-			if compute != t { // rows that were computed, such as quotients
-				(&rowSum{kernel: k, in: compute}).function()
-			}
-			(&rowSum{kernel: k, in: t}).chosenFunction()
-			(&bagMax{rowSum: &rowSum{kernel: k, in: t}}).function()
-		}
-	}
+	eachKernel(c, []*storage{f32, f64, bf16, f16}, func(k *kernel) {
+		(&rowSum{kernel: k}).function()
+		(&rowSum{kernel: k}).chosenFunction()
+		(&bagMax{rowSum: &rowSum{kernel: k}}).function()
+	})
 }
 
 // rowSum is the kernel under construction. Places in the list of positions are
 // addresses: of the result at hand, whose number is done, from begin to end.
 type rowSum struct {
 	*kernel
-	in                                                         *storage // type of the rows
 	rows, stride, begin, end, last, sources, to, columns, done reg.GPVirtual
 	sums                                                       value
 	upper                                                      any               // where bf16 is taken apart: the bits of the odd elements
@@ -58,10 +48,7 @@ type rowSum struct {
 }
 
 func (s *rowSum) function() {
-	c, name := s.c, "sumRows"+s.isa.name+s.in.name
-	if s.in != s.out {
-		name += "To" + s.out.name
-	}
+	c, name := s.c, "sumRows"+s.isa.name+s.out.name
 	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
 		"factors *byte, to *byte, apart int, columns int, mode int) int",
 		name+" sums columns of rows that lie stride bytes apart, times their factors, of the rows' type or f32, if there are any:",
@@ -70,7 +57,7 @@ func (s *rowSum) function() {
 		"and returns how many results are done.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists()
-	if s.in == bf16 && s.isa.masks {
+	if s.out == bf16 && s.isa.masks {
 		s.pinRounding()
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
@@ -81,10 +68,8 @@ func (s *rowSum) function() {
 // notTooMany ends the results before a result of more rows than are summed here.
 func (s *rowSum) notTooMany(rows reg.GPVirtual, tooMany string) {
 	few := s.newLabel("few")
-	s.c.CMPQ(rows, operand.U32(longestSum))
-	s.c.JLE(operand.LabelRef(few))
-	s.c.TESTQ(operand.U32(sumLong), s.param("mode"))
-	s.c.JEQ(operand.LabelRef(tooMany))
+	branch(s.c.CMPQ, rows, operand.U32(longestSum), s.c.JLE, few)
+	branch(s.c.TESTQ, operand.U32(sumLong), s.param("mode"), s.c.JEQ, tooMany)
 	s.c.Label(few)
 }
 
@@ -100,8 +85,7 @@ func (s *rowSum) lists() {
 func (s *rowSum) sourcesBeside() {
 	c, none := s.c, s.newLabel("none")
 	s.sources = param(c, "sources")
-	c.TESTQ(s.sources, s.sources)
-	c.JEQ(operand.LabelRef(none))
+	branch(c.TESTQ, s.sources, s.sources, c.JEQ, none)
 	c.SUBQ(s.param("positions"), s.sources)
 	c.Label(none)
 }
@@ -129,8 +113,7 @@ func (s *rowSum) results(groups []int, check func(rows reg.GPVirtual, tooMany st
 	}
 	c.MOVQ(s.param("results"), s.done)
 	c.Store(s.done, c.ReturnIndex(0))
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // halves returns the powers of two in half of some numbers, 1 left out.
@@ -149,8 +132,7 @@ func (s *rowSum) ofEach() {
 	result, tooMany, over := s.newLabel("result"), s.newLabel("tooMany"), s.newLabel("over")
 	c.MOVQ(s.param("to"), s.to)
 	c.XORQ(s.done, s.done)
-	c.CMPQ(s.done, s.param("results"))
-	c.JGE(operand.LabelRef(over))
+	branch(c.CMPQ, s.done, s.param("results"), c.JGE, over)
 	c.Label(result)
 	c.MOVQ(s.param("start"), list)
 	c.MOVQ(operand.Mem{Base: list, Index: s.done, Scale: 8}, s.begin)
@@ -164,8 +146,7 @@ func (s *rowSum) ofEach() {
 	s.tile()
 	c.ADDQ(s.param("apart"), s.to)
 	c.INCQ(s.done)
-	c.CMPQ(s.done, s.param("results"))
-	c.JLT(operand.LabelRef(result))
+	branch(c.CMPQ, s.done, s.param("results"), c.JLT, result)
 	c.JMP(operand.LabelRef(over))
 	for _, code := range s.aside {
 		code()
@@ -185,10 +166,9 @@ func (s *rowSum) tiles(repeat bool) {
 	width := s.group * s.lanes
 	begin, end := s.newLabel("tile"), s.newLabel("narrower")
 	s.c.Label(begin)
-	s.c.CMPQ(s.columns, operand.U32(width))
-	s.c.JLT(operand.LabelRef(end))
+	branch(s.c.CMPQ, s.columns, operand.U32(width), s.c.JLT, end)
 	s.ofEach()
-	s.c.ADDQ(operand.U32(width*s.in.size), s.rows)
+	s.c.ADDQ(operand.U32(width*s.out.size), s.rows)
 	s.advance(width)
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
@@ -200,8 +180,7 @@ func (s *rowSum) tiles(repeat bool) {
 // rest emits less than a vector's columns.
 func (s *rowSum) rest() {
 	done := s.newLabel("done")
-	s.c.TESTQ(s.columns, s.columns)
-	s.c.JLE(operand.LabelRef(done))
+	branch(s.c.TESTQ, s.columns, s.columns, s.c.JLE, done)
 	s.group = 1
 	s.maskTail(s.columns)
 	s.ofEach()
@@ -212,8 +191,7 @@ func (s *rowSum) rest() {
 // when emits code that runs only where a bit of the mode is set.
 func (s *rowSum) when(bit int, code func()) {
 	skip := s.newLabel("skip")
-	s.c.TESTQ(operand.U32(bit), s.param("mode"))
-	s.c.JEQ(operand.LabelRef(skip))
+	branch(s.c.TESTQ, operand.U32(bit), s.param("mode"), s.c.JEQ, skip)
 	code()
 	s.c.Label(skip)
 }
@@ -221,6 +199,9 @@ func (s *rowSum) when(bit int, code func()) {
 // advanceSum moves to where later columns are stored.
 func (s *rowSum) advanceSum(columns int) {
 	s.c.ADDQ(operand.U32(columns*s.out.size), s.param("to"))
+	if s.out == f32 {
+		s.when(sumBF16|sumF16, func() { s.c.SUBQ(operand.U32(columns*(f32.size-f16.size)), s.param("to")) })
+	}
 	if s.compute.size > s.out.size {
 		s.when(sumWide, func() { s.c.ADDQ(operand.U32(columns*(s.compute.size-s.out.size)), s.param("to")) })
 	}

@@ -12,10 +12,8 @@ func (s *rowSum) sumTile() {
 	c, sum := s.c, s.clearedSums()
 	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil
 	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
-	c.CMPQ(s.begin, s.end)
-	c.JGE(operand.LabelRef(empty))
-	c.CMPQ(s.param("factors"), operand.U32(0))
-	c.JEQ(operand.LabelRef(none))
+	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
+	branch(c.CMPQ, s.param("factors"), operand.U32(0), c.JEQ, none)
 	s.addRows(sum, true)
 	c.JMP(operand.LabelRef(summed))
 	c.Label(none)
@@ -39,11 +37,11 @@ func (s *rowSum) addRows(sum value, factors bool) {
 	at, factor := s.c.GP64(), s.vector()
 	begin := func(reg.GPVirtual) {}
 	if factors {
-		shift := map[int]uint64{8: 0, 4: 1, 2: 2}[s.in.size]
+		shift := map[int]uint64{8: 0, 4: 1, 2: 2}[s.out.size]
 		s.c.MOVQ(s.begin, at)
 		s.c.SUBQ(s.param("positions"), at)
 		s.c.SHRQ(operand.Imm(shift), at)
-		if s.in != s.compute {
+		if s.out != s.compute {
 			s.when(sumWideFactors, func() { s.c.ADDQ(at, at) })
 		}
 		s.c.ADDQ(s.param("factors"), at)
@@ -71,10 +69,10 @@ func (s *rowSum) addRows(sum value, factors bool) {
 
 // term returns a vector of a row as an operand.
 func (s *rowSum) term(from memory) any {
-	if s.in == s.compute && s.tail == nil {
+	if s.out == s.compute && s.tail == nil {
 		return from
 	}
-	return s.in.load(s.kernel, from)
+	return s.out.load(s.kernel, from)
 }
 
 // loadPair returns the even elements of two vectors of bf16, and the odd ones:
@@ -92,7 +90,7 @@ func (s *rowSum) loadPair(from memory) (even, odd reg.VecVirtual) {
 // first loop asks for the lines of a later row; where no later one is known, the
 // second goes on without.
 func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from memory)) {
-	c, bytes := s.c, s.lanes*s.in.size // of a vector
+	c, bytes := s.c, s.lanes*s.out.size // of a vector
 	at, row, later, stop := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	early := 8 * rowsEarly(s.group*bytes/64)
 	c.MOVQ(s.begin, at)
@@ -104,8 +102,7 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 		if asks {
 			until = stop
 		}
-		c.CMPQ(at, until)
-		c.JGE(operand.LabelRef(done))
+		branch(c.CMPQ, at, until, c.JGE, done)
 		c.Label(loop)
 		if asks {
 			c.MOVQ(operand.Mem{Base: at, Disp: early}, later)
@@ -121,8 +118,7 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 			}
 		}
 		c.ADDQ(operand.Imm(8), at)
-		c.CMPQ(at, until)
-		c.JLT(operand.LabelRef(loop))
+		branch(c.CMPQ, at, until, c.JLT, loop)
 		c.Label(done)
 	}
 }
@@ -139,13 +135,12 @@ func rowsEarly(lines int) int {
 // nextFactor repeats the number at a place, and moves on.
 func (s *rowSum) nextFactor(at reg.GPVirtual, to reg.VecVirtual) {
 	c, wide, done := s.c, s.newLabel("wide"), s.newLabel("factor")
-	if s.in != s.compute {
-		c.TESTQ(operand.U32(sumWideFactors), s.param("mode"))
-		c.JNE(operand.LabelRef(wide))
+	if s.out != s.compute {
+		branch(c.TESTQ, operand.U32(sumWideFactors), s.param("mode"), c.JNE, wide)
 	}
 	s.loadFactor(operand.Mem{Base: at}, to)
-	c.ADDQ(operand.Imm(uint64(s.in.size)), at)
-	if s.in != s.compute {
+	c.ADDQ(operand.Imm(uint64(s.out.size)), at)
+	if s.out != s.compute {
 		c.JMP(operand.LabelRef(done))
 		c.Label(wide)
 		s.emit(s.broadcast(), operand.Mem{Base: at}, to)
@@ -157,12 +152,12 @@ func (s *rowSum) nextFactor(at reg.GPVirtual, to reg.VecVirtual) {
 // loadFactor repeats a number in the compute type.
 func (s *rowSum) loadFactor(from operand.Mem, to reg.VecVirtual) {
 	switch {
-	case s.in == bf16 && s.isa.masks:
+	case s.out == bf16 && s.isa.masks:
 		s.emit("VPBROADCASTW_Z", memory{from}, s.oddWords, to)
-	case s.in == bf16:
+	case s.out == bf16:
 		s.emit("VPBROADCASTW", memory{from}, to)
 		s.emit("VPSLLD", 16, to, to)
-	case s.in == f16:
+	case s.out == f16:
 		narrow := s.half()
 		s.emit("VPBROADCASTW", memory{from}, narrow)
 		s.emit("VCVTPH2PS", narrow, to)

@@ -12,8 +12,7 @@ import (
 func (s *rowSum) finish(sum value, empty string) {
 	summed, final, stored, special := s.newLabel("summed"), s.newLabel("final"), s.newLabel("stored"), s.newLabel("special")
 	s.c.Label(summed)
-	s.c.CMPQ(s.param("mode"), operand.U32(0))
-	s.c.JNE(operand.LabelRef(special))
+	branch(s.c.CMPQ, s.param("mode"), operand.U32(0), s.c.JNE, special)
 	s.c.Label(final)
 	s.round(sum)
 	s.c.Label(stored)
@@ -26,22 +25,31 @@ func (s *rowSum) finish(sum value, empty string) {
 		s.c.JMP(operand.LabelRef(final))
 		s.split, s.group = false, now
 		s.c.Label(empty)
-		s.storeEmpty(sum[0], group, summed)
-		s.c.JMP(operand.LabelRef(stored))
+		s.storeEmpty(sum[0], group, summed, stored)
 	})
 }
 
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
-func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed string) {
+func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed, stored string) {
 	if s.tail != nil {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
-	s.c.TESTQ(operand.U32(sumAccumulate|sumWide), s.param("mode"))
-	s.c.JNE(operand.LabelRef(summed))
+	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
+	if s.out == f32 {
+		s.when(sumBF16|sumF16, func() {
+			s.storeZeros(zero, group*s.lanes*f16.size)
+			s.c.JMP(operand.LabelRef(stored))
+		})
+	}
+	s.storeZeros(zero, group*s.lanes*s.out.size)
+	s.c.JMP(operand.LabelRef(stored))
+}
+
+// storeZeros stores so many bytes of zeros.
+func (s *rowSum) storeZeros(zero reg.VecVirtual, bytes int) {
 	var zeros []reg.Register
-	bytes := group * s.lanes * s.out.size
 	for ; bytes >= s.isa.bytes; bytes -= s.isa.bytes {
 		zeros = append(zeros, zero)
 	}
@@ -53,16 +61,14 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed string) {
 
 // ifStream jumps where stores go around the caches.
 func (s *rowSum) ifStream(around string) {
-	s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
-	s.c.JNE(operand.LabelRef(around))
+	branch(s.c.TESTQ, operand.U32(sumStream), s.param("mode"), s.c.JNE, around)
 }
 
 // finishSpecial stores sums as they are (wide), or divides them and adds what is
 // there.
 func (s *rowSum) finishSpecial(sum value, stored string) {
 	narrow := s.newLabel("narrow")
-	s.c.TESTQ(operand.U32(sumWide), s.param("mode"))
-	s.c.JEQ(operand.LabelRef(narrow))
+	branch(s.c.TESTQ, operand.U32(sumWide), s.param("mode"), s.c.JEQ, narrow)
 	for v := range sum {
 		r := s.inOrder(sum, v)
 		to := memory{operand.Mem{Base: s.to, Disp: v * s.isa.bytes}}
@@ -75,7 +81,22 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
+	if s.out == f32 {
+		s.storeNarrow(sum, sumBF16, bf16, stored)
+		s.storeNarrow(sum, sumF16, f16, stored)
+	}
 	s.when(sumAccumulate, func() { s.addThere(sum) })
+}
+
+// storeNarrow stores sums in a type that is not the rows', where a bit of the mode asks for it.
+func (s *rowSum) storeNarrow(sum value, bit int, t *storage, stored string) {
+	s.when(bit, func() {
+		s.out = t
+		s.when(sumAccumulate, func() { s.addThere(sum) })
+		s.round(sum)
+		s.out = f32
+		s.c.JMP(operand.LabelRef(stored))
+	})
 }
 
 // place is where a vector of a tile is stored, rounded.

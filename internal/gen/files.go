@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/format"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -33,7 +34,7 @@ func (o *op) declarations() ([]byte, error) {
 			}
 			for _, c := range v.concrete() {
 				t := c.types
-				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], c.kind, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
+				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], c.half, c.kind, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
 			}
 		}
 	}
@@ -56,16 +57,19 @@ func (o *op) declarations() ([]byte, error) {
 }
 
 // concrete is what tensors of a variant may have as the types of both inputs, of the
-// output and of codes, and the kind of the input whose type stands for several.
+// output and of codes, which type elements of 16 bits have, and which an input of codes.
 type concrete struct {
-	types [4]string
-	kind  int
+	types      [4]string
+	half, kind int
 }
 
 func (v variant) concrete() []concrete {
 	types := [4]*storage{2: v.out, 3: v.code}
 	copy(types[:], v.in)
 	all := []concrete{{}}
+	if slices.Contains(types[:], anyHalf) {
+		all = []concrete{{half: 0}, {half: 1}}
+	}
 	for i, t := range types {
 		var next []concrete
 		for _, c := range all {
@@ -74,6 +78,8 @@ func (v variant) concrete() []concrete {
 			case t == nil:
 			case i == 3 && t == v.out:
 				names = []string{c.types[2]} // that of the output
+			case t == anyHalf:
+				names = []string{"tensor." + t.of[c.half].name}
 			case t.of != nil:
 				names = nil
 				for _, one := range t.of {

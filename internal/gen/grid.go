@@ -13,7 +13,7 @@ import (
 
 const planeBytes = (256 + 16) * 4
 
-// The planes of a block of cells, as cpu/grid_cells.go names them. Those up to
+// The planes of a block of cells, as cpu/grid_planes.go names them. Those up to
 // planePair are of the compute type, and every kernel's; of the others each has
 // its own.
 const (
@@ -63,7 +63,8 @@ const (
 	paramEnd  = paramStep + 8   // and the last pixel along x, y, z
 
 	paramWindow = paramEnd + 3    // bicubic: the last place that a window may have, or -1
-	paramSlopes = paramWindow + 1 // and whether the weights' derivatives are asked for
+	paramSlopes = paramWindow + 1 // whether slopes and distances, or bicubic weights' derivatives, are asked for
+	paramHalf   = paramSlopes + 1 // of images of 16 bits: see anyHalf
 )
 
 // The values of the mode.
@@ -77,8 +78,9 @@ const (
 func gridFunctions(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, signature string, doc ...string) *gridKernel {
 	return func(name string, t *storage, signature string, doc ...string) *gridKernel {
 		beginFunction(c, name, signature, doc...)
-		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
-		return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64(), sums: 4}
+		k := &gridKernel{kernel: newKernel(c, globals, isa, t), cells: param(c, "cells"), n: param(c, "n"), i: c.GP64(), sums: 4}
+		k.halfKind = k.word(paramHalf)
+		return k
 	}
 }
 
@@ -88,10 +90,8 @@ func gridKernels(c *build.Context) {
 	for _, isa := range isas {
 		begin := gridFunctions(c, globals, isa)
 		begin("gridLocate"+isa.name, f32, "func(cells *byte, n int)",
-			"gridLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locate(true)
-		begin("gridPlace"+isa.name, f32, "func(cells *byte, n int)",
-			"gridPlace"+isa.name+" is gridLocate without what only the grid's gradient needs.").locate(false)
-		for _, t := range []*storage{f32, bf16, f16} {
+			"gridLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locate()
+		for _, t := range []*storage{f32, anyHalf} {
 			name := "gridSample" + isa.name + t.name
 			begin(name, t, "func(cells *byte, n int, input *byte, row int, y *byte)",
 				name+" samples one channel, whose rows lie row bytes apart, at n positions.",
@@ -111,8 +111,7 @@ func gridKernels(c *build.Context) {
 			"gridBend"+isa.name+" adds the cells' sums of second differences to gradients.").bendPairs()
 		framedKernels(isa, begin)
 		for _, t := range []*storage{f32, bf16, f16} {
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
-			k.turnTile()
+			newKernel(c, globals, isa, t).turnTile()
 		}
 	}
 	framedCount(c)
@@ -203,14 +202,12 @@ func (k *gridKernel) forVectors(body func()) {
 	loop, done := k.newLabel("vector"), k.newLabel("done")
 	k.c.XORQ(k.i, k.i)
 	k.c.Label(loop)
-	k.c.CMPQ(k.i, k.n)
-	k.c.JGE(operand.LabelRef(done))
+	branch(k.c.CMPQ, k.i, k.n, k.c.JGE, done)
 	body()
 	k.c.ADDQ(operand.U32(k.lanes), k.i)
 	k.c.JMP(operand.LabelRef(loop))
 	k.c.Label(done)
-	k.c.VZEROUPPER()
-	k.c.RET()
+	endFunction(k.c)
 }
 
 const (
@@ -220,13 +217,13 @@ const (
 )
 
 // locate fills cells; distances and slopes are for the grid's gradient.
-func (k *gridKernel) locate(gradient bool) {
+func (k *gridKernel) locate() {
 	k.forVectors(func() {
 		var base, near, far [2]value
 		var inside [2][2]mask
 		for axis := range 2 {
 			var floor, next value
-			floor, next, near[axis], far[axis] = k.distances(axis, gradient)
+			floor, next, near[axis], far[axis] = k.distances(axis, false)
 			base[axis] = k.max(k.min(floor, k.parameter(paramPair+axis)), k.zero())
 			k.storeMask(planeSwap+2*axis, k.compare(floor, equal, k.parameter(paramLast+axis)))
 			k.storeMask(planeSwap+2*axis+1, k.compare(floor, equal, k.float(-1)))
@@ -264,22 +261,25 @@ func (k *gridKernel) position() reg.GPVirtual {
 	return at
 }
 
+// loadFrom loads a vector of elements of the images' type.
+func (k *gridKernel) loadFrom(from operand.Mem) value {
+	return k.ofType(k.out, func(t *storage) value { return value{t.load(k.kernel, memory{from})} })
+}
+
 // storeAt rounds a vector to the storage type and stores it.
 func (k *gridKernel) storeAt(v value, base, at reg.GPVirtual) {
 	k.storeTo(v, operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)})
 }
 
 func (k *gridKernel) storeTo(v value, to operand.Mem) {
-	if k.out == bf16 && !k.isa.masks { // rounded by pairs
-		k.group = 2
-		packed := k.out.pack(k.kernel, value{v[0], v[0]})
-		k.group = 1
-		k.emit("VMOVDQU", packed[0].(reg.VecVirtual).AsX(), to)
-		return
-	}
-	name := "VMOVDQU"
-	if k.isa.masks {
-		name = "VMOVDQU64"
-	}
-	k.emit(name, k.out.pack(k.kernel, v)[0], to)
+	k.forType(k.out, func(t *storage) {
+		if t == bf16 && !k.isa.masks { // rounded by pairs
+			k.group = 2
+			packed := t.pack(k.kernel, value{v[0], v[0]})
+			k.group = 1
+			k.emit("VMOVDQU", packed[0].(reg.VecVirtual).AsX(), to)
+			return
+		}
+		k.emit(either(k.isa.masks, "VMOVDQU64", "VMOVDQU"), t.pack(k.kernel, v)[0], to)
+	})
 }

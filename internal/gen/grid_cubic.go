@@ -52,7 +52,7 @@ func cubicKernels(c *build.Context) {
 				begin("gridCubicCombine"+suffix, compute, "",
 					"gridCubicCombine"+suffix+" turns the cells' sums into gradients.").combineCubic(dims)
 			}
-			for _, t := range []*storage{f32, f64, bf16, f16} {
+			for _, t := range floatsRead {
 				suffix := fmt.Sprintf("%d%s%s", dims, isa.name, t.name)
 				begin("gridCubicSample"+suffix, t, ", input *byte, y *byte",
 					"gridCubicSample"+suffix+" samples one channel at n positions.",
@@ -88,8 +88,7 @@ func (k *gridKernel) atTaps(name string, body func(r reg.GPVirtual)) {
 	body(r)
 	k.c.ADDQ(operand.U32(bytes), r)
 	k.c.LEAQ(operand.Mem{Base: k.cells, Disp: cubicTaps * bytes}, end)
-	k.c.CMPQ(r, end)
-	k.c.JNE(operand.LabelRef(loop))
+	branch(k.c.CMPQ, r, end, k.c.JNE, loop)
 }
 
 // forRows emits the loops over rows of taps, of volumes those of each plane.
@@ -124,8 +123,7 @@ func (k *gridKernel) forRows(dims int, row func(v [cubicTaps]value, y reg.GPVirt
 func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	n := k.narrow()
 	plain, moved, done := k.newLabel("plain"), k.newLabel("moved"), k.newLabel("read")
-	k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(rowsMoved))
-	k.c.JLT(operand.LabelRef(plain))
+	branch(k.c.CMPL, k.integers(planeOutside).Mem, operand.Imm(rowsMoved), k.c.JLT, plain)
 	at := value{loadWhole(n.kernel, k.offsets(y, cubicOffset+cubicTaps))}
 	if z != nil {
 		at = n.apply("VPADDD", k.offsets(z, cubicOffset+2*cubicTaps), at)
@@ -142,9 +140,9 @@ func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	k.c.JMP(operand.LabelRef(done))
 
 	k.c.Label(moved)
-	var windows [cubicTaps]value
+	windows := k.windows(places)
 	for m := range windows {
-		windows[m] = k.ordered(k.windows(places, m), k.plane(cubicControl+m))
+		windows[m] = k.ordered(windows[m], k.plane(cubicControl+m))
 	}
 	for tap, turned := range k.turn(windows) {
 		inside := n.lessThan(n.number(0xFFFFFFFF), tapAt(tap))
@@ -153,10 +151,7 @@ func (k *gridKernel) readRow(v [cubicTaps]value, y, z, window reg.GPVirtual) {
 	k.c.JMP(operand.LabelRef(done))
 
 	k.c.Label(plain)
-	for m := range windows {
-		windows[m] = k.windows(places, m)
-	}
-	for tap, turned := range k.turn(windows) {
+	for tap, turned := range k.turn(k.windows(places)) {
 		k.move(turned, v[tap])
 	}
 	k.c.Label(done)

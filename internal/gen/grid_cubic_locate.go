@@ -43,8 +43,7 @@ func (k *gridKernel) locateCubic(dims int) {
 				k.c.ORL(bits, moved)
 			}
 			inside, located := k.newLabel("inside"), k.newLabel("located")
-			k.c.TESTL(bits, bits)
-			k.c.JEQ(operand.LabelRef(inside))
+			branch(k.c.TESTL, bits, bits, k.c.JEQ, inside)
 			k.move(k.offsetsAlong(n, dims, axis, c), t)
 			k.c.JMP(operand.LabelRef(located))
 			k.c.Label(inside)
@@ -82,8 +81,7 @@ func (k *gridKernel) weights(axis int, t value) {
 		store(1+side, k.add(k.mul(v, u), k.float(1)))
 	}
 	skip := k.newLabel("slopes")
-	k.c.CMPL(k.word(paramSlopes), operand.Imm(0))
-	k.c.JEQ(operand.LabelRef(skip))
+	branch(k.c.CMPL, k.word(paramSlopes), operand.Imm(0), k.c.JEQ, skip)
 	for side := range 2 {
 		u := far[side]
 		outer := k.add(k.mul(k.sub(k.mul(u, k.float(3*a)), k.float(10*a)), u), k.float(8*a))
@@ -108,8 +106,7 @@ func (k *gridKernel) offsetsAlong(n *gridKernel, dims, axis int, c value) value 
 	whole, base, padded := k.pick(finite, c, end), value{k.vector()}, k.newLabel("numbers")
 	k.move(k.floor(whole), base)
 	t := k.sub(whole, base)
-	k.c.CMPL(k.word(paramMode), operand.Imm(modeZeros))
-	k.c.JNE(operand.LabelRef(padded))
+	branch(k.c.CMPL, k.word(paramMode), operand.Imm(modeZeros), k.c.JNE, padded)
 	k.move(k.floor(c), base) // which has no tap inside
 	k.c.Label(padded)
 	distance := value{k.vector()}
@@ -132,8 +129,7 @@ func (k *gridKernel) locateWindows(n *gridKernel, dims int, outside reg.GPVirtua
 	byTaps, done := k.newLabel("byTaps"), k.newLabel("stated")
 	offset := func(number int) memory { return k.offsets(k.cells, cubicOffset+number) }
 	c.MOVL(outside, state.Mem)
-	c.CMPL(k.word(paramWindow), operand.Imm(0))
-	c.JLT(operand.LabelRef(byTaps))
+	branch(c.CMPL, k.word(paramWindow), operand.Imm(0), c.JLT, byTaps)
 	first := value{loadWhole(n.kernel, offset(0))}
 	for tap := 1; tap < cubicTaps; tap++ { // that outside is large without a sign
 		first = n.apply("VPMINUD", offset(tap), first)
@@ -159,8 +155,7 @@ func (k *gridKernel) locateWindows(n *gridKernel, dims int, outside reg.GPVirtua
 			c.ADDQ(operand.U32(cubicTaps*planeBytes/4*k.compute.size), window)
 		})
 	}
-	c.TESTL(outside, outside)
-	c.JEQ(operand.LabelRef(done)) // the state is rowsPlain
+	branch(c.TESTL, outside, outside, c.JEQ, done) // the state is rowsPlain
 	c.MOVL(operand.U32(rowsMoved), state.Mem)
 	near := n.atMost(last, n.integer(paramWindow))
 	var elements [cubicTaps]value
@@ -173,8 +168,7 @@ func (k *gridKernel) locateWindows(n *gridKernel, dims int, outside reg.GPVirtua
 		k.storePlane(cubicControl+m, v)
 	}
 	n.storeBits(near, state.plus(4))
-	c.CMPL(state.plus(4).Mem, operand.Imm(0))
-	c.JEQ(operand.LabelRef(done))
+	branch(c.CMPL, state.plus(4).Mem, operand.Imm(0), c.JEQ, done)
 	c.Label(byTaps)
 	c.MOVL(operand.U32(rowsByTaps), state.Mem)
 	c.Label(done)

@@ -24,8 +24,22 @@ func (k *gridKernel) inWindows(m int) (positions []int) {
 	return positions
 }
 
-// windows loads those of register m, which begin at some places.
-func (k *gridKernel) windows(places memory, m int) value {
+// windows loads those of all registers, which begin at some places.
+func (k *gridKernel) windows(places memory) (all [cubicTaps]value) {
+	loaded := k.ofType(k.out, func(t *storage) (v value) {
+		for m := range all {
+			v = append(v, k.windowsOf(t, places, m))
+		}
+		return v
+	})
+	for m := range all {
+		all[m] = loaded[m : m+1]
+	}
+	return all
+}
+
+// windowsOf loads those of register m, of elements of a type.
+func (k *gridKernel) windowsOf(t *storage, places memory, m int) reg.VecVirtual {
 	v := k.vector()
 	insert, move := "VINSERTF128", "VMOVUPS"
 	switch {
@@ -53,7 +67,7 @@ func (k *gridKernel) windows(places memory, m int) value {
 		if part > 0 {
 			x = k.c.XMM()
 		}
-		if k.out == f16 {
+		if t == f16 {
 			k.c.VCVTPH2PS(from, x)
 		} else {
 			k.c.VPMOVZXWD(from, x)
@@ -62,10 +76,10 @@ func (k *gridKernel) windows(places memory, m int) value {
 			k.emit(insert, part, x, v, v)
 		}
 	}
-	if k.out == bf16 {
-		return k.apply("VPSLLD", 16, value{v})
+	if t == bf16 {
+		k.emit("VPSLLD", 16, v, v)
 	}
-	return value{v}
+	return v
 }
 
 // turn makes a vector of each tap of the windows of four registers.

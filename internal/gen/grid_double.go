@@ -16,8 +16,7 @@ func (k *gridKernel) tangentOfTaps(dims int) {
 	k.forVectors(func() {
 		sum, none := k.newValue(), k.newLabel("none")
 		k.move(k.zero(), sum)
-		c.TESTQ(tangent, tangent)
-		c.JE(operand.LabelRef(none))
+		branch(c.TESTQ, tangent, tangent, c.JE, none)
 		k.input = tangent
 		k.addTaps(sum, operand.U32(1<<dims))
 		c.Label(none)
@@ -48,8 +47,7 @@ func (k *gridKernel) tangentOfNearest() {
 	k.forVectors(func() {
 		sum, none := k.newValue(), k.newLabel("none")
 		k.move(k.zero(), sum)
-		c.TESTQ(k.input, k.input)
-		c.JE(operand.LabelRef(none))
+		branch(c.TESTQ, k.input, k.input, c.JE, none)
 		k.eitherEdge(func(edge bool) { k.move(k.add(sum, k.gathered(k.integers(planePlace), edge)), sum) })
 		c.Label(none)
 		for axis := range 3 {

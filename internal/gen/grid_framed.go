@@ -10,10 +10,7 @@ import "github.com/mmcloughlin/avo/operand"
 func framedKernels(isa *isa, begin func(name string, t *storage, signature string, doc ...string) *gridKernel) {
 	name := "gridFramedLocate" + isa.name
 	begin(name, f32, "func(cells *byte, n int)",
-		name+" is gridLocate"+isa.name+" for images with a frame.").locateFramed(true)
-	name = "gridFramedPlace" + isa.name
-	begin(name, f32, "func(cells *byte, n int)",
-		name+" is gridPlace"+isa.name+" for images with a frame.").locateFramed(false)
+		name+" is gridLocate"+isa.name+" for images with a frame.").locateFramed()
 	name = "gridFramedSample" + isa.name
 	begin(name, f32, "func(cells *byte, n int, input *byte, row int, y *byte)",
 		name+" samples one channel, whose rows lie row bytes apart, at n positions.",
@@ -25,13 +22,13 @@ func framedKernels(isa *isa, begin func(name string, t *storage, signature strin
 
 // locateFramed fills cells; a position without a tap is at place 0, and has
 // weights of 0.
-func (k *gridKernel) locateFramed(gradient bool) {
+func (k *gridKernel) locateFramed() {
 	k.forVectors(func() {
 		var near, far, number [2]value
 		var inside mask
 		for axis := range 2 {
 			var floor, next value
-			floor, next, near[axis], far[axis] = k.distances(axis, gradient)
+			floor, next, near[axis], far[axis] = k.distances(axis, false)
 			some := k.within(floor, k.parameter(paramLow+axis), k.parameter(paramHigh+axis))
 			if axis == 1 {
 				some = k.both(inside, some)
@@ -44,9 +41,7 @@ func (k *gridKernel) locateFramed(gradient bool) {
 			weight := k.mul([]value{near[0], far[0]}[tap&1], []value{near[1], far[1]}[tap>>1])
 			k.storePlane(planeWeight+tap, k.keep(inside, weight))
 		}
-		if gradient {
-			k.storeMask(planeInside, inside)
-		}
+		k.slopes(false, func() { k.storeMask(planeInside, inside) })
 	})
 }
 
@@ -91,8 +86,7 @@ func (k *gridKernel) slopeFramed() {
 		}
 		set := func(sum int, v value) { k.emit("VADDPS", k.zero()[0], v[0], sums[sum][0]) }
 		left := param(c, "channels")
-		c.CMPQ(left, operand.Imm(1))
-		c.JEQ(operand.LabelRef(one))
+		branch(c.CMPQ, left, operand.Imm(1), c.JEQ, one)
 		loop, few := k.newLabel("channel"), k.newLabel("few")
 		to := param(c, "terms")
 		c.Label(loop)
@@ -105,8 +99,7 @@ func (k *gridKernel) slopeFramed() {
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
 		terms := param(c, "terms")
-		c.CMPQ(param(c, "channels"), operand.Imm(4))
-		c.JLE(operand.LabelRef(few))
+		branch(c.CMPQ, param(c, "channels"), operand.Imm(4), c.JLE, few)
 		for sum := range sums {
 			set(sum, k.foldTerms(terms, groupChannels, sum))
 		}

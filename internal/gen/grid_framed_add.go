@@ -80,8 +80,7 @@ func framedAdd(c *build.Context, channels int) {
 	c.Label("next")
 	c.INCQ(i)
 	c.Label("more")
-	c.CMPQ(i, n)
-	c.JLT(operand.LabelRef("position"))
+	branch(c.CMPQ, i, n, c.JLT, "position")
 	c.RET()
 }
 
@@ -124,8 +123,7 @@ func framedQuad(c *build.Context, channels int) {
 	c.Label("next")
 	c.INCQ(i)
 	c.Label("more")
-	c.CMPQ(i, n)
-	c.JLT(operand.LabelRef("position"))
+	branch(c.CMPQ, i, n, c.JLT, "position")
 	c.RET()
 }
 
@@ -158,8 +156,7 @@ func framedTurn(c *build.Context) {
 		}
 		store(false, 0, operand.Mem{Base: to})
 		store(true, 0, operand.Mem{Base: to, Index: stride, Scale: 1})
-		c.CMPQ(channels, operand.Imm(3))
-		c.JLT(operand.LabelRef("next"))
+		branch(c.CMPQ, channels, operand.Imm(3), c.JLT, "next")
 		store(false, 2, operand.Mem{Base: third})
 		c.JEQ(operand.LabelRef("next"))
 		store(true, 2, operand.Mem{Base: third, Index: stride, Scale: 1})

@@ -25,12 +25,7 @@ const (
 func gatherFunction(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, signature string, doc ...string) *gridKernel {
 	return func(name string, t *storage, signature string, doc ...string) *gridKernel {
 		beginFunction(c, name, signature, doc...)
-		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1}
-		if t == f64 {
-			k.compute = f64
-		}
-		k.lanes = isa.bytes / k.compute.size
-		return &gridKernel{kernel: k, i: c.GP64()}
+		return &gridKernel{kernel: newKernel(c, globals, isa, t), i: c.GP64()}
 	}
 }
 
@@ -39,6 +34,7 @@ func gatherFunctions(c *build.Context, globals *tables, isa *isa) func(name stri
 	return func(name string, t *storage, arguments string, doc ...string) *gridKernel {
 		k := begin(name, t, "func(cells *byte, n int"+arguments+")", doc...)
 		k.cells, k.n = param(c, "cells"), param(c, "n")
+		k.halfKind = k.word(paramHalf)
 		return k
 	}
 }
@@ -58,7 +54,7 @@ func gatherKernels(c *build.Context) {
 		}
 		begin("gatherBand"+isa.name, f32, "func(places *byte, n int, taps int, first int, pixels int)",
 			"gatherBand"+isa.name+" numbers taps within a band of so many pixels; others become -1.").band()
-		for _, t := range []*storage{f32, f64, bf16, f16} {
+		for _, t := range floatsRead {
 			name := "gatherSample" + isa.name + t.name
 			beginCells(name, t, ", input *byte, taps int, y *byte",
 				name+" samples one channel at n positions.",
@@ -122,13 +118,13 @@ func (k *gridKernel) gathered(places memory, edge bool) value {
 	if k.out.size > 2 {
 		return value{k.join(parts)}
 	}
-	words, v := k.words(parts), k.newValue()
-	if k.out == f16 {
-		k.emit("VCVTPH2PS", words, v[0])
-		return v
-	}
-	k.emit("VPMOVZXWD", words, v[0])
-	return k.apply("VPSLLD", 16, v)
+	words := k.words(parts)
+	return k.ofType(k.out, func(t *storage) value {
+		if t == f16 {
+			return k.apply("VCVTPH2PS", words)
+		}
+		return k.apply("VPSLLD", 16, k.apply("VPMOVZXWD", words))
+	})
 }
 
 // words joins elements of 16 bits.
@@ -241,8 +237,7 @@ func (k *gridKernel) parts(element func(lane int) operand.Op) (parts []reg.VecVi
 // eitherEdge emits code for vectors all of whose taps are inside, and for others.
 func (k *gridKernel) eitherEdge(code func(edge bool)) {
 	edge, done := k.newLabel("edge"), k.newLabel("edgeDone")
-	k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(0))
-	k.c.JNE(operand.LabelRef(edge))
+	branch(k.c.CMPL, k.integers(planeOutside).Mem, operand.Imm(0), k.c.JNE, edge)
 	code(false)
 	k.c.JMP(operand.LabelRef(done))
 	k.c.Label(edge)

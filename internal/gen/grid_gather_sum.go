@@ -181,11 +181,9 @@ func (k *gridKernel) band() {
 	in := k.both(k.lessThan(none, pixel), k.lessThan(pixel, count))
 	k.emit("VMOVUPS", k.pick(in, pixel, none)[0], memory)
 	c.ADDQ(operand.U32(k.lanes), at)
-	c.CMPQ(at, n)
-	c.JLT(operand.LabelRef(vector))
+	branch(c.CMPQ, at, n, c.JLT, vector)
 	c.ADDQ(operand.U32(planeBytes), places)
 	c.DECQ(taps)
 	c.JNE(operand.LabelRef(tap))
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

@@ -9,16 +9,16 @@ import (
 // Coordinates: what a grid's values are in pixels, and what the padding makes of them.
 
 // distances returns the pixels on both sides of the coordinates along an axis,
-// and the distances to the other one, which it stores if asked to.
-func (k *gridKernel) distances(axis int, gradient bool) (floor, next, near, far value) {
-	c := k.padded(axis, gradient)
+// and the distances to the other one, which it stores; see slopes.
+func (k *gridKernel) distances(axis int, always bool) (floor, next, near, far value) {
+	c := k.padded(axis, always)
 	floor = k.floor(c)
 	next = k.add(floor, k.float(1))
 	far, near = k.sub(c, floor), k.sub(next, c)
-	if gradient {
+	k.slopes(always, func() {
 		k.storePlane(planeT+axis, far)
 		k.storePlane(planeS+axis, near)
-	}
+	})
 	return floor, next, near, far
 }
 
@@ -28,8 +28,8 @@ func (k *gridKernel) floor(a value) value { return k.apply(k.ps(k.isa.rint), 9, 
 func (k *gridKernel) move(from, to value) { k.emit(k.ps("VMOVA"), from[0], to[0]) }
 
 // padded returns the padded coordinates along an axis, and stores their
-// derivatives if asked to, where these are not the same for all.
-func (k *gridKernel) padded(axis int, gradient bool) value {
+// derivatives where these are not the same for all; see slopes.
+func (k *gridKernel) padded(axis int, always bool) value {
 	c, slope := k.loadPlane(planeCoord+axis), value{k.vector()}
 	mapped := k.add(c, k.float(1))
 	mapped = k.sub(k.mul(mapped, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
@@ -47,11 +47,21 @@ func (k *gridKernel) padded(axis int, gradient bool) value {
 	beyond := k.compare(c, greaterEqual, last)
 	k.move(k.pick(beyond, last, c), c)
 	k.move(k.pick(beyond, k.zero(), slope), slope)
-	if gradient {
-		k.storePlane(planeK+axis, slope)
-	}
+	k.slopes(always, func() { k.storePlane(planeK+axis, slope) })
 	k.c.Label(done)
 	return c
+}
+
+// slopes emits what the grid's gradient needs: always, or where paramSlopes asks for it.
+func (k *gridKernel) slopes(always bool, code func()) {
+	if always {
+		code()
+		return
+	}
+	skip := k.newLabel("skip")
+	branch(k.c.CMPL, k.word(paramSlopes), operand.Imm(0), k.c.JEQ, skip)
+	code()
+	k.c.Label(skip)
 }
 
 // reflect folds coordinates at both ends. The quotient of the distance by the
@@ -84,6 +94,5 @@ func (k *gridKernel) reflect(axis int, c, slope value) {
 
 // jumpMode branches where the mode is the given one.
 func (k *gridKernel) jumpMode(mode int, label string) {
-	k.c.CMPL(k.word(paramMode), operand.U32(mode))
-	k.c.JEQ(operand.LabelRef(label))
+	branch(k.c.CMPL, k.word(paramMode), operand.U32(mode), k.c.JEQ, label)
 }

@@ -70,8 +70,7 @@ func (k *rowTerms) function() {
 	c.XORQ(k.i, k.i)
 	position, end, channels := k.newLabel("position"), k.newLabel("end"), k.newLabel("channels")
 	c.Label(position)
-	c.CMPQ(k.i, place(c, "n"))
-	c.JGE(operand.LabelRef(end))
+	branch(c.CMPQ, k.i, place(c, "n"), c.JGE, end)
 	k.findTaps()
 	for _, sums := range k.sums {
 		for _, v := range sums {
@@ -82,15 +81,13 @@ func (k *rowTerms) function() {
 	c.Label(channels)
 	k.addQuads()
 	c.ADDQ(operand.Imm(uint64(groupChannels*k.out.size)), k.at)
-	c.CMPQ(k.at, place(c, "rowBytes"))
-	c.JLT(operand.LabelRef(channels))
+	branch(c.CMPQ, k.at, place(c, "rowBytes"), c.JLT, channels)
 	k.storeSums()
 	c.ADDQ(place(c, "dyPitch"), k.dy)
 	c.INCQ(k.i)
 	c.JMP(operand.LabelRef(position))
 	c.Label(end)
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // findTaps finds the pixels of a position.

@@ -44,8 +44,7 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	dy, count, full, pitch := param(c, "dy"), param(c, "count"), param(c, "full"), param(c, "pitch")
 	t := newTapAdder(c, isa, compute, width)
 	c.Label("position")
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef("done"))
+	branch(c.TESTQ, n, n, c.JLE, "done")
 	t.each(func(i, disp int) { t.emit(t.move, operand.Mem{Base: dy, Disp: disp}, t.g[i]) })
 	t.w = tapPieces(c, isa, min(t.bytes, isa.bytes))[0]
 	pixel, weight, left, at, offset := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
@@ -58,8 +57,7 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.MOVQ(place(c, "taps"), left)
 	c.Label("tap")
 	c.MOVLQSX(operand.Mem{Base: pixel}, at)
-	c.TESTQ(at, at)
-	c.JLT(operand.LabelRef("skip"))
+	branch(c.TESTQ, at, at, c.JLT, "skip")
 	if width > 1 {
 		c.IMUL3Q(operand.U32(t.bytes), at, offset)
 	}
@@ -84,8 +82,7 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.JMP(operand.LabelRef("store"))
 	c.Label("done")
 	c.Store(full, c.ReturnIndex(0))
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // tapAdder is tapAdd under construction.

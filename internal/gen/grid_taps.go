@@ -13,8 +13,7 @@ import (
 func (k *gridKernel) taps() (v [4]value) {
 	v = k.pairs()
 	within := k.newLabel("within")
-	k.c.CMPL(k.plane(planeEdge).Mem, operand.Imm(0))
-	k.c.JEQ(operand.LabelRef(within))
+	branch(k.c.CMPL, k.plane(planeEdge).Mem, operand.Imm(0), k.c.JEQ, within)
 	exchange := func(m mask, a, b int) { // a becomes b where the mask holds
 		if k.isa.masks {
 			k.emit("VMOVAPS", v[b][0], m[0], v[a][0])
@@ -148,11 +147,13 @@ func (k *gridKernel) pairs16() (v [4]value) {
 	}
 	for row := range quarters {
 		both := value{k.join(quarters[row])}
-		if k.out == bf16 {
-			v[2*row], v[2*row+1] = k.apply("VPSLLD", 16, both), k.apply(k.bits("VPAND"), k.constant(uint32(0xFFFF0000)), both)
-		} else {
-			v[2*row], v[2*row+1] = k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))
-		}
+		pair := k.ofType(k.out, func(t *storage) value {
+			if t == bf16 {
+				return append(k.apply("VPSLLD", 16, both), k.apply(k.bits("VPAND"), k.constant(upperHalf), both)...)
+			}
+			return append(k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))...)
+		})
+		v[2*row], v[2*row+1] = pair[:1], pair[1:]
 	}
 	return v
 }

@@ -24,11 +24,9 @@ func (k *gridKernel) clearTerms(terms reg.GPVirtual) {
 	c, left, channels := k.c, k.c.GP64(), param(k.c, "channels")
 	few, loop, cleared := k.newLabel("few"), k.newLabel("clear"), k.newLabel("cleared")
 	zero := value{loadWhole(k.kernel, k.constant(uint32(0)))}
-	c.CMPQ(channels, operand.Imm(1))
-	c.JLE(operand.LabelRef(cleared))
+	branch(c.CMPQ, channels, operand.Imm(1), c.JLE, cleared)
 	c.MOVQ(operand.U32(4*k.sums), left)
-	c.CMPQ(channels, operand.Imm(4))
-	c.JLE(operand.LabelRef(few))
+	branch(c.CMPQ, channels, operand.Imm(4), c.JLE, few)
 	c.MOVQ(operand.U32(groupChannels*k.sums), left)
 	c.Label(few)
 	c.Label(loop)
@@ -66,8 +64,7 @@ func (k *gridKernel) addFolded() {
 	for _, channels := range []int{1, 4, groupChannels} {
 		loop, more := k.newLabel("fold"), k.newLabel("more")
 		if channels < groupChannels {
-			c.CMPQ(place(c, "channels"), operand.Imm(uint64(channels)))
-			c.JG(operand.LabelRef(more))
+			branch(c.CMPQ, place(c, "channels"), operand.Imm(uint64(channels)), c.JG, more)
 		}
 		c.Label(loop)
 		v := k.add(value{loadWhole(k.kernel, at)}, k.foldTerms(terms, channels, 0))
@@ -100,7 +97,7 @@ func (k *gridKernel) termsOf(begin func(at reg.GPVirtual), body func(g func() va
 		if begin != nil {
 			begin(at)
 		}
-		g := func() value { return value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})} }
+		g := func() value { return k.loadFrom(operand.Mem{Base: from}) }
 		c.Label(loop)
 		body(g, func(sum int, v value) {
 			k.emit(k.ps("VMOVU"), v[0], k.term(to, 0, sum))

@@ -46,8 +46,7 @@ func (k *kernel) turnTile() {
 		c.ADDQ(fromTile, from)
 		c.ADDQ(toTile, to)
 	})
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // transpose turns as many vectors as each has lanes.

@@ -17,8 +17,7 @@ func sumGroups(c *build.Context) {
 	for _, vectors := range []int{1, 2, 4, 8} {
 		next, other := fmt.Sprintf("next%d", vectors), fmt.Sprintf("other%d", vectors)
 		if vectors < 8 {
-			c.CMPQ(n, operand.U32(8*vectors))
-			c.JNE(operand.LabelRef(other))
+			branch(c.CMPQ, n, operand.U32(8*vectors), c.JNE, other)
 		}
 		c.Label(next)
 		v := make([]reg.VecVirtual, vectors)
@@ -34,8 +33,7 @@ func sumGroups(c *build.Context) {
 		c.ADDQ(operand.Imm(4), to)
 		c.DECQ(count)
 		c.JNE(operand.LabelRef(next))
-		c.VZEROUPPER()
-		c.RET()
+		endFunction(c)
 		c.Label(other)
 	}
 }
@@ -89,10 +87,8 @@ func groupExtremes(c *build.Context) {
 		c.Label("vector")
 		take()
 		c.SUBQ(operand.Imm(8), left)
-		c.CMPQ(left, operand.Imm(8))
-		c.JGE(operand.LabelRef("vector"))
-		c.TESTQ(left, left)
-		c.JEQ(operand.LabelRef("group_done"))
+		branch(c.CMPQ, left, operand.Imm(8), c.JGE, "vector")
+		branch(c.TESTQ, left, left, c.JEQ, "group_done")
 		c.LEAQ(operand.Mem{Base: x, Index: left, Scale: uint8(t.size), Disp: -8 * t.size}, x) // some a second time
 		take()
 		c.Label("group_done")
@@ -102,7 +98,6 @@ func groupExtremes(c *build.Context) {
 		c.ADDQ(operand.Imm(4), hi)
 		c.DECQ(count)
 		c.JNE(operand.LabelRef("group"))
-		c.VZEROUPPER()
-		c.RET()
+		endFunction(c)
 	}
 }

@@ -25,21 +25,23 @@ type kernel struct {
 	out     *storage   // type of the data output, or nil
 	codes   *storage   // float8Type where codes are rounded to one, or nil
 
-	lanes  int          // elements of one vector
-	group  int          // vectors side by side in the block being emitted
-	at     int          // of the group, in elements from the pointers
-	index  reg.Register // the same in a loop over groups, or nil
-	tail   reg.OpmaskVirtual
-	frame  reg.GPVirtual
-	ptr    map[string]reg.GPVirtual
-	param  map[string]value
-	held   []value // accumulators in registers, of each sum, or nil
-	quick  *quick  // where codes are made without divisions
-	pins   pins
-	split  bool // vectors hold every other element, see loadSplit
-	finite bool // what is stored is no NaN
-	dots   bool // elements of products are pairs of bf16
-	label  int
+	lanes    int          // elements of one vector
+	group    int          // vectors side by side in the block being emitted
+	at       int          // of the group, in elements from the pointers
+	index    reg.Register // the same in a loop over groups, or nil
+	tail     reg.OpmaskVirtual
+	frame    reg.GPVirtual
+	halfKind operand.Mem // which type elements of 16 bits have: its number in anyHalf
+	kind     operand.Mem // and codes, of those that their type stands for
+	ptr      map[string]reg.GPVirtual
+	param    map[string]value
+	held     []value // accumulators in registers, of each sum, or nil
+	quick    *quick  // where codes are made without divisions
+	pins     pins
+	split    bool // vectors hold every other element, see loadSplit
+	finite   bool // what is stored is no NaN
+	dots     bool // elements of products are pairs of bf16
+	label    int
 }
 
 // value is one vector register for each vector of a group.
@@ -222,16 +224,28 @@ func (k *kernel) one() memory {
 }
 
 // store writes a group to the data output, rounded once.
-func (k *kernel) store(v value) { k.write(k.out.pack, v) }
+func (k *kernel) store(v value) {
+	k.forStored(func(t *storage) { k.write(t, t.pack(k, v)) })
+}
 
 // storeExact is store for values that are elements of the output's type.
-func (k *kernel) storeExact(v value) { k.write(k.out.exact, v) }
+func (k *kernel) storeExact(v value) {
+	k.forStored(func(t *storage) { k.write(t, t.exact(k, v)) })
+}
 
-func (k *kernel) write(pack func(k *kernel, v value) []reg.Register, v value) {
-	packed := pack(k, v)
-	to := k.pointer("out", 0, k.out.size)
+// forStored is forType of the output. Whole codes of one size are stored alike.
+func (k *kernel) forStored(code func(t *storage)) {
+	if k.out.pack != nil {
+		code(k.out)
+	} else {
+		k.forType(k.out, code)
+	}
+}
+
+func (k *kernel) write(t *storage, packed []reg.Register) {
+	to := k.pointer("out", 0, t.size)
 	if k.tail != nil {
-		k.out.masked(k, packed, to)
+		t.masked(k, packed, to)
 		return
 	}
 	k.storeEither(packed, to, func(around string) { k.jumpIf("stream", around) })
@@ -267,13 +281,11 @@ func (k *kernel) putBy(name string, packed []reg.Register, to memory) {
 
 // jumpIf branches on one of the frame's flags: the same way all along a run.
 func (k *kernel) jumpIf(flag, label string) {
-	k.c.CMPB(k.field(flag), operand.U8(0))
-	k.c.JNE(operand.LabelRef(label))
+	branch(k.c.CMPB, k.field(flag), operand.U8(0), k.c.JNE, label)
 }
 
 func (k *kernel) jumpUnless(flag, label string) {
-	k.c.CMPB(k.field(flag), operand.U8(0))
-	k.c.JEQ(operand.LabelRef(label))
+	branch(k.c.CMPB, k.field(flag), operand.U8(0), k.c.JEQ, label)
 }
 
 func (k *kernel) field(name string) operand.Mem {

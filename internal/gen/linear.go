@@ -81,15 +81,13 @@ func dotVNNI(c *build.Context, rows int, first bool) {
 	t.at = c.GP64()
 	c.XORQ(t.at, t.at)
 	c.Label("block")
-	c.CMPQ(k, operand.Imm(64))
-	c.JLT(operand.LabelRef("rest"))
+	branch(c.CMPQ, k, operand.Imm(64), c.JLT, "rest")
 	t.step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8(from, to) })
 	c.ADDQ(operand.Imm(64), t.at)
 	c.SUBQ(operand.Imm(64), k)
 	c.JMP(operand.LabelRef("block"))
 	c.Label("rest")
-	c.TESTQ(k, k)
-	c.JEQ(operand.LabelRef("done"))
+	branch(c.TESTQ, k, k, c.JEQ, "done")
 	c.MOVQ(operand.I64(-1), bits)
 	c.BZHIQ(k, bits, bits)
 	c.KMOVQ(bits, mask)
@@ -108,8 +106,7 @@ func dotVNNI(c *build.Context, rows int, first bool) {
 		c.VMOVDQU32(y, operand.Mem{Base: acc})
 		c.ADDQ(accStride, acc)
 	}
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // vnniTile is dotVNNI under construction.
@@ -205,8 +202,7 @@ func dotAVX2(c *build.Context, rows int) {
 		block, done := fmt.Sprint("block", i), fmt.Sprint("done", i)
 		c.XORQ(at, at)
 		c.Label(block)
-		c.CMPQ(at, k)
-		c.JGE(operand.LabelRef(done))
+		branch(c.CMPQ, at, k, c.JGE, done)
 		xv := make([]reg.VecVirtual, len(sum))
 		for a := range xv {
 			xv[a] = c.YMM()
@@ -229,8 +225,7 @@ func dotAVX2(c *build.Context, rows int) {
 			c.ADDQ(accStride, acc)
 		}
 	}
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // scaleSums emits the scaling of sums, for each instruction set.
@@ -249,22 +244,19 @@ func scaleSums(c *build.Context) {
 		c.XORQ(at, at)
 		loop, store, done := k.newLabel("block"), k.newLabel("store"), k.newLabel("done")
 		c.Label(loop)
-		c.CMPQ(at, n)
-		c.JGE(operand.LabelRef(done))
+		branch(c.CMPQ, at, n, c.JGE, done)
 		element := func(base reg.GPVirtual) operand.Mem { return operand.Mem{Base: base, Index: at, Scale: 4} }
 		both, sum := k.vector(), k.vector()
 		k.emit("VMULPS", element(wScale), scale, both)
 		k.emit("VCVTDQ2PS", element(acc), sum)
 		k.emit("VMULPS", both, sum, sum)
-		c.TESTQ(bias, bias)
-		c.JEQ(operand.LabelRef(store))
+		branch(c.TESTQ, bias, bias, c.JEQ, store)
 		k.emit("VADDPS", element(bias), sum, sum)
 		c.Label(store)
 		k.emit("VMOVUPS", sum, element(y))
 		c.ADDQ(operand.Imm(uint64(k.lanes)), at)
 		c.JMP(operand.LabelRef(loop))
 		c.Label(done)
-		c.VZEROUPPER()
-		c.RET()
+		endFunction(c)
 	}
 }

@@ -15,8 +15,7 @@ func (k *kernel) loop(n reg.GPVirtual, block int, body func(k *kernel)) {
 	c := k.c
 	loop, done := k.newLabel("block"), k.newLabel("blocks")
 	c.Label(loop)
-	c.CMPQ(n, operand.U32(block))
-	c.JLT(operand.LabelRef(done))
+	branch(c.CMPQ, n, operand.U32(block), c.JLT, done)
 	k.prefetch(block)
 	k.eachGroup(block, body)
 	k.advance(block, true)
@@ -42,8 +41,7 @@ func (k *kernel) eachGroup(block int, body func(k *kernel)) {
 	c.Label(loop)
 	body(k)
 	c.ADDQ(operand.U32(step), k.index)
-	c.CMPQ(k.index, operand.U32(block))
-	c.JNE(operand.LabelRef(loop))
+	branch(c.CMPQ, k.index, operand.U32(block), c.JNE, loop)
 	k.index = nil
 }
 
@@ -68,8 +66,7 @@ func (k *kernel) some(n reg.GPVirtual, block int, body func(step int)) {
 	}
 	loop, done := k.newLabel("some"), k.newLabel("done")
 	c.Label(loop)
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef(done))
+	branch(c.TESTQ, n, n, c.JLE, done)
 	if k.isa.masks {
 		k.maskTail(n)
 	}
@@ -213,8 +210,7 @@ func (k *kernel) parameters() {
 func (k *kernel) prefetch(block int) {
 	skip, ahead := k.newLabel("near"), k.c.GP64()
 	k.c.MOVQ(k.field("ahead"), ahead)
-	k.c.TESTQ(ahead, ahead)
-	k.c.JEQ(operand.LabelRef(skip))
+	branch(k.c.TESTQ, ahead, ahead, k.c.JEQ, skip)
 	for i, t := range k.in {
 		if t == nil {
 			continue
@@ -252,8 +248,7 @@ func (k *kernel) advance(elements int, block bool) {
 // something left, and names its begin and its end.
 func while(c *build.Context, n reg.GPVirtual, step int, begin, end string, body func()) {
 	c.Label(begin)
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef(end))
+	branch(c.TESTQ, n, n, c.JLE, end)
 	body()
 	if step == 1 {
 		c.DECQ(n)
@@ -268,6 +263,5 @@ func while(c *build.Context, n reg.GPVirtual, step int, begin, end string, body 
 // for each.
 func inSteps(c *build.Context, step int, body func()) {
 	while(c, param(c, "n"), step, "next", "done", body)
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

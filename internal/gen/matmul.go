@@ -34,16 +34,7 @@ func matmuls(c *build.Context) {
 
 // eachMatmul emits a kernel for each instruction set and type of b.
 func eachMatmul(c *build.Context, name string, emit func(k *kernel, name string)) {
-	for _, isa := range isas {
-		for _, b := range []*storage{f32, bf16, f16, f64} {
-			k := &kernel{c: c, isa: isa, compute: f32, out: b}
-			if b == f64 {
-				k.compute = f64
-			}
-			k.lanes = isa.bytes / k.compute.size
-			emit(k, name+isa.name+b.name)
-		}
-	}
+	eachKernel(c, []*storage{f32, bf16, f16, f64}, func(k *kernel) { emit(k, name+k.isa.name+k.out.name) })
 }
 
 // multiplyRows emits what multiplies all rows of a, as many at a time as can be.
@@ -53,8 +44,7 @@ func (k *kernel) multiplyRows(counts []int, chains func(count int, a, row, y reg
 	for _, count := range counts {
 		again, fewer := k.newLabel("rows"), k.newLabel("fewer")
 		c.Label(again)
-		c.CMPQ(left, operand.U32(count))
-		c.JLT(operand.LabelRef(fewer))
+		branch(c.CMPQ, left, operand.U32(count), c.JLT, fewer)
 		chains(count, a, row, y)
 		for range count {
 			c.ADDQ(row, a)
@@ -63,8 +53,7 @@ func (k *kernel) multiplyRows(counts []int, chains func(count int, a, row, y reg
 		c.JMP(operand.LabelRef(again))
 		c.Label(fewer)
 	}
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // chains returns what multiplies some rows of a with so many vectors of each of b.
@@ -108,8 +97,7 @@ func (k *kernel) newSums(rows, vectors int) []value {
 // beginChains loads what rows of y hold if there are more chains to come, else 0.
 func (k *kernel) beginChains(sums []value, y reg.GPVirtual) {
 	c, begin, begun := k.c, k.newLabel("begin"), k.newLabel("begun")
-	c.CMPQ(place(c, "more"), operand.Imm(0))
-	c.JEQ(operand.LabelRef(begin))
+	branch(c.CMPQ, place(c, "more"), operand.Imm(0), c.JEQ, begin)
 	k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), at, v) })
 	c.JMP(operand.LabelRef(begun))
 	c.Label(begin)
@@ -124,8 +112,7 @@ func (k *kernel) beginChains(sums []value, y reg.GPVirtual) {
 // endChains adds bias to chains, stores them in rows of y, and moves on by those.
 func (k *kernel) endChains(sums []value, y reg.GPVirtual) {
 	bias, ended := param(k.c, "bias"), k.newLabel("ended")
-	k.c.TESTQ(bias, bias)
-	k.c.JEQ(operand.LabelRef(ended))
+	branch(k.c.TESTQ, bias, bias, k.c.JEQ, ended)
 	for j := range sums[0] {
 		b := k.vector()
 		k.emit(k.ps("VMOVU"), operand.Mem{Base: bias, Disp: j * k.isa.bytes}, b)

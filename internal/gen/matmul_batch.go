@@ -12,16 +12,13 @@ const batchVectors = 4
 // matmulBatches are the kernels of many products of small matrices: a lane has a product of its own, a
 // plane the same element of all.
 func matmulBatches(c *build.Context) {
-	for _, isa := range isas {
-		for _, t := range []*storage{f32, f64} {
-			k := &kernel{c: c, isa: isa, compute: t, out: t, lanes: isa.bytes / t.size}
-			name := "matmulBatch" + isa.name + t.name
-			beginFunction(c, name, "func(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)",
-				name+" computes y's planes, row by row, which lie plane bytes apart: a chain over k of the planes",
-				"of a row of a, which lie aStep bytes apart, and of a column of b, bStep bytes apart.")
-			k.batch()
-		}
-	}
+	eachKernel(c, []*storage{f32, f64}, func(k *kernel) {
+		name := "matmulBatch" + k.isa.name + k.out.name
+		beginFunction(c, name, "func(a *byte, aRow int, aStep int, b *byte, bColumn int, bStep int, y *byte, plane int, m int, n int, k int)",
+			name+" computes y's planes, row by row, which lie plane bytes apart: a chain over k of the planes",
+			"of a row of a, which lie aStep bytes apart, and of a column of b, bStep bytes apart.")
+		k.batch()
+	})
 }
 
 func (k *kernel) batch() {
@@ -58,6 +55,5 @@ func (k *kernel) batch() {
 		})
 		c.ADDQ(place(c, "aRow"), a)
 	})
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

@@ -218,8 +218,7 @@ func (k *kernel) turnPairs() {
 		for i := range square {
 			if i%matmulTurnedEarly == 0 {
 				near := k.newLabel("near")
-				c.TESTQ(far, far)
-				c.JEQ(operand.LabelRef(near))
+				branch(c.TESTQ, far, far, c.JEQ, near)
 				for j := range matmulTurnedEarly {
 					c.PREFETCHT1(columns.at(i + j).Offset(pairsAhead))
 				}

@@ -115,8 +115,7 @@ func (t *turned) askAhead(squares reg.GPVirtual) {
 	c.IMUL3Q(operand.I32(-t.lanes*t.bytes()), by, by)
 	c.ADDQ(t.columns.step, by)
 	c.MOVQ(by, t.jump)
-	c.CMPQ(t.all, operand.Imm(0))
-	c.JNE(operand.LabelRef(long))
+	branch(c.CMPQ, t.all, operand.Imm(0), c.JNE, long)
 	c.MOVQ(operand.U32(1), t.all)
 	c.MOVQ(operand.U32(1), t.left)
 	c.MOVQ(operand.U32(0), t.jump)
@@ -127,8 +126,7 @@ func (t *turned) askAhead(squares reg.GPVirtual) {
 // ask asks for what lies ahead as columns from the first one on do here.
 func (t *turned) ask(first int) {
 	c, near := t.c, t.newLabel("near")
-	c.TESTQ(t.ahead, t.ahead)
-	c.JEQ(operand.LabelRef(near))
+	branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, near)
 	for at := first * t.bytes(); at < (first+matmulTurnedEarly)*t.bytes(); at += 64 {
 		c.PREFETCHT1(operand.Mem{Base: t.ahead, Disp: at})
 	}
@@ -138,8 +136,7 @@ func (t *turned) ask(first int) {
 // asked moves on by what a square asked for.
 func (t *turned) asked() {
 	c, same := t.c, t.newLabel("same")
-	c.TESTQ(t.ahead, t.ahead)
-	c.JEQ(operand.LabelRef(same))
+	branch(c.TESTQ, t.ahead, t.ahead, c.JEQ, same)
 	c.ADDQ(operand.U32(t.lanes*t.bytes()), t.ahead)
 	c.DECQ(t.left)
 	c.JNE(operand.LabelRef(same))

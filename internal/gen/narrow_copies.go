@@ -33,8 +33,7 @@ func narrowCopies(c *build.Context) {
 		{2, func() reg.Register { return c.GP16() }, c.MOVW},
 	} {
 		narrower := fmt.Sprintf("narrower%d", part.bytes)
-		c.CMPQ(n.last, operand.Imm(uint64(part.bytes)))
-		c.JLT(operand.LabelRef(narrower))
+		branch(c.CMPQ, n.last, operand.Imm(uint64(part.bytes)), c.JLT, narrower)
 		c.SUBQ(operand.Imm(uint64(part.bytes)), n.last)
 		first, last := part.register(), part.register()
 		copyRow := func() {
@@ -45,8 +44,7 @@ func narrowCopies(c *build.Context) {
 		}
 		n.loop(fmt.Sprintf("early%d", part.bytes), n.stop, true, copyRow)
 		n.loop(fmt.Sprintf("late%d", part.bytes), n.end, false, copyRow)
-		c.VZEROUPPER()
-		c.RET()
+		endFunction(c)
 		c.Label(narrower)
 	}
 	c.RET()
@@ -63,8 +61,7 @@ type narrowCopy struct {
 // are known, of which it asks for one in time.
 func (n narrowCopy) loop(name string, until reg.GPVirtual, asks bool, copyRow func()) {
 	c := n.c
-	c.CMPQ(n.at, until)
-	c.JGE(operand.LabelRef(name + "_done"))
+	branch(c.CMPQ, n.at, until, c.JGE, name+"_done")
 	c.Label(name)
 	c.MOVQ(operand.Mem{Base: n.at}, n.row)
 	c.IMULQ(n.stride, n.row)
@@ -77,7 +74,6 @@ func (n narrowCopy) loop(name string, until reg.GPVirtual, asks bool, copyRow fu
 	copyRow()
 	c.ADDQ(n.apart, n.to)
 	c.ADDQ(operand.Imm(8), n.at)
-	c.CMPQ(n.at, until)
-	c.JLT(operand.LabelRef(name))
+	branch(c.CMPQ, n.at, until, c.JLT, name)
 	c.Label(name + "_done")
 }

@@ -10,7 +10,7 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, []*storage{code8}), pairs(floatsRead, []*storage{code16, i32}), same(1, floats),
+		types: join(pairs(floats, []*storage{code8}), pairs(floatsRead, []*storage{code16, i32}), same(1, floatsRead),
 			rounding(pairs(floatsRead, []*storage{float8Type}))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
@@ -34,7 +34,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i]/scale : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats)),
+		types: withFloat8(same(2, floatsRead)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.store(k.keep(in, k.div(k.load(0), k.scale())))
@@ -44,9 +44,9 @@ var ops = []*op{
 		name:   "Dequantize",
 		doc:    "y[i] = (q[i] - zero) * scale",
 		params: 2,
-		types:  join(pairs(codesRead, floats), same(1, floats)),
+		types:  join(pairs(codesRead, floatsRead), same(1, floats)),
 		// What is done with 16 elements takes no longer than branches between types.
-		onAVX2: join(pairs([]*storage{s8, u8, s16, u16, i32, float8Type}, floats), same(1, floats)),
+		onAVX2: join(pairs([]*storage{s8, u8, s16, u16, i32, float8Type}, floatsRead), same(1, floats)),
 		body: func(k *kernel) {
 			k.store(k.mul(k.codeLessZero(0), k.scale()))
 		},
@@ -64,7 +64,7 @@ var ops = []*op{
 		name:   "DequantizeBackward",
 		doc:    "dq[i] = dy[i] * scale; sum0[i] += dy[i] * (q[i] - zero); sum1[i] += dy[i]",
 		params: 2, sums: 2,
-		types: join(third(pairs(floats, codesRead)), same(2, floats)),
+		types: join(third(pairs(floatsRead, codesRead)), same(2, floatsRead)),
 		body: func(k *kernel) {
 			dy := k.load(0)
 			k.accumulate(0, nil, k.mul(dy, k.codeLessZero(1)))
@@ -91,7 +91,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floats)),
+		types: withFloat8(same(2, floatsRead)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.storeExact(k.keep(in, k.load(0)))
@@ -102,7 +102,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
 		docF8:  "dx[i] = lo <= u <= hi ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale",
 		params: 2, bounds: true, relative: true, sums: 2, group: 2,
-		types: withFloat8(same(2, floats)),
+		types: withFloat8(same(2, floatsRead)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(1), k.scale())
 			r := k.round(u)

@@ -11,13 +11,7 @@ const pairsEarly = 12
 
 // pairProducts emits the sums, in Stripe order, of the products of pairs of rows.
 func pairProducts(c *build.Context) {
-	globals := newTables()
-	for _, isa := range isas {
-		for _, t := range []*storage{f32, bf16, f16} {
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, lanes: isa.bytes / 4}
-			(&rowPairs{kernel: k}).function()
-		}
-	}
+	eachKernel(c, []*storage{f32, bf16, f16}, func(k *kernel) { (&rowPairs{kernel: k}).function() })
 }
 
 // rowPairs is the kernel under construction.
@@ -42,8 +36,7 @@ func (p *rowPairs) function() {
 	p.x, p.y, p.at, p.left, p.later = c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.XORQ(pair, pair)
 	c.Label("pair")
-	c.CMPQ(pair, place(p.c, "count"))
-	c.JGE(operand.LabelRef("end"))
+	branch(c.CMPQ, pair, place(p.c, "count"), c.JGE, "end")
 	row := func(list, number, to reg.GPVirtual, rows, stride string) {
 		c.MOVQ(operand.Mem{Base: list, Index: number, Scale: 8}, to)
 		c.IMULQ(place(p.c, stride), to)
@@ -60,8 +53,7 @@ func (p *rowPairs) function() {
 	c.INCQ(pair)
 	c.JMP(operand.LabelRef("pair"))
 	c.Label("end")
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // sum adds the products of a pair to lanes that were 0.
@@ -73,8 +65,7 @@ func (p *rowPairs) sum() {
 	c.XORQ(p.at, p.at)
 	c.MOVQ(place(p.c, "n"), p.left)
 	c.Label("stripe")
-	c.CMPQ(p.left, operand.U32(stripeLanes))
-	c.JLT(operand.LabelRef("rest"))
+	branch(c.CMPQ, p.left, operand.U32(stripeLanes), c.JLT, "rest")
 	for v := range p.lanesOf {
 		p.add(v)
 	}
@@ -94,8 +85,7 @@ func (p *rowPairs) sum() {
 // some is add for less than a stripe.
 func (p *rowPairs) some(v int) {
 	c := p.c
-	c.TESTQ(p.left, p.left)
-	c.JLE(operand.LabelRef("summed"))
+	branch(c.TESTQ, p.left, p.left, c.JLE, "summed")
 	if p.isa.masks {
 		p.maskTail(p.left)
 	}

@@ -165,6 +165,5 @@ func (p parameter) loader(c *build.Context, name, doc string, rounded bool) {
 		some("eight", 8, "VMOVUPS", p.vector)
 	}
 	some("one", 1, "VMOVSS", p.lane)
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

@@ -45,15 +45,12 @@ func maxPool2(c *build.Context) {
 	}
 	c.SUBQ(operand.I32(8), n)
 	c.Label("test")
-	c.CMPQ(n, operand.I32(8))
-	c.JGE(operand.LabelRef("whole"))
+	branch(c.CMPQ, n, operand.I32(8), c.JGE, "whole")
 
-	c.TESTQ(n, n)
-	c.JE(operand.LabelRef("done"))
+	branch(c.TESTQ, n, n, c.JE, "done")
 	p.some(n, masks)
 	c.Label("done")
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // words makes a table of them.

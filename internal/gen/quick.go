@@ -63,8 +63,7 @@ func (k *kernel) makeQuick(scale, zero, lo, hi reg.VecVirtual, one any) *quick {
 // quickBlocks handles all whole blocks, or none.
 func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
 	divide := k.newLabel("divide")
-	k.c.CMPQ(n, operand.U32(quickLength))
-	k.c.JLT(operand.LabelRef(divide))
+	branch(k.c.CMPQ, n, operand.U32(quickLength), k.c.JLT, divide)
 	k.allowQuick(divide)
 	k.quick = k.makeQuick(k.param["scale"][0], k.param["zero"][0], k.param["lo"][0], k.param["hi"][0], k.one())
 	k.loop(n, block, k.op.quick)
@@ -80,18 +79,15 @@ func (k *kernel) allowQuick(divide string) {
 	bits := k.c.GP32()
 	k.c.MOVL(operand.Mem{Base: k.ptr["scale"]}, bits)
 	k.c.SUBL(operand.U32(smallestScale), bits)
-	k.c.CMPL(bits, operand.U32(largestScale-smallestScale))
-	k.c.JHI(operand.LabelRef(divide))
+	branch(k.c.CMPL, bits, operand.U32(largestScale-smallestScale), k.c.JHI, divide)
 	for _, bound := range []string{"lo", "hi"} {
 		k.c.MOVL(k.field(bound), bits)
 		k.c.ANDL(operand.U32(0x7fffffff), bits)
-		k.c.CMPL(bits, operand.U32(largestBound))
-		k.c.JHI(operand.LabelRef(divide))
+		branch(k.c.CMPL, bits, operand.U32(largestBound), k.c.JHI, divide)
 	}
 	within := k.clamp(k.zero())
 	k.emit("VMOVD", within[0].AsX(), bits)
-	k.c.CMPL(bits, operand.Mem{Base: k.ptr["zero"]})
-	k.c.JNE(operand.LabelRef(divide))
+	branch(k.c.CMPL, bits, operand.Mem{Base: k.ptr["zero"]}, k.c.JNE, divide)
 }
 
 // quickQuotient returns x / scale between the bounds less the zero point; a
@@ -121,23 +117,21 @@ func (k *kernel) quickValue(u value) value {
 // storeQuick stores rint(u) + zero as codes. The conversion makes a NaN
 // -2^31, the lowest byte of which is 0.
 func (k *kernel) storeQuick(u value) {
-	k.write(func(k *kernel, v value) []reg.Register {
-		whole := k.apply("VCVTPS2DQ", v)
-		var packed []reg.Register
-		if k.split {
-			packed = k.packWordsToBytes(k.words(whole, 0))
-		} else {
-			packed = k.toBytes(whole)
+	whole := k.apply("VCVTPS2DQ", u)
+	var packed []reg.Register
+	if k.split {
+		packed = k.packWordsToBytes(k.words(whole, 0))
+	} else {
+		packed = k.toBytes(whole)
+	}
+	for _, r := range packed {
+		zeros := k.quick.zeros
+		if r.Size() == 16 {
+			zeros = zeros.AsX().(reg.VecVirtual)
 		}
-		for _, r := range packed {
-			zeros := k.quick.zeros
-			if r.Size() == 16 {
-				zeros = zeros.AsX().(reg.VecVirtual)
-			}
-			k.emit("VPADDB", zeros, r, r)
-		}
-		return packed
-	}, u)
+		k.emit("VPADDB", zeros, r, r)
+	}
+	k.write(k.out, packed)
 }
 
 // quickParams makes what quick codes are made of for many runs, and reports

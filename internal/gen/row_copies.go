@@ -23,8 +23,7 @@ func rowCopies(c *build.Context) {
 	}
 	c.XORQ(number, number)
 	c.Label("row")
-	c.CMPQ(number, count)
-	c.JGE(operand.LabelRef("end"))
+	branch(c.CMPQ, number, count, c.JGE, "end")
 	address(number, r.from)
 	c.MOVQ(number, r.later)
 	c.ADDQ(place(c, "early"), r.later)
@@ -33,8 +32,7 @@ func rowCopies(c *build.Context) {
 	address(r.later, r.later)
 	c.MOVQ(to, r.to)
 	c.MOVQ(place(c, "size"), r.left)
-	c.TESTB(stream, stream)
-	c.JEQ(operand.LabelRef("whole"))
+	branch(c.TESTB, stream, stream, c.JEQ, "whole")
 	r.around()
 	c.Label("whole")
 	r.loop("lines", 128, true, c.VMOVDQU)
@@ -45,8 +43,7 @@ func rowCopies(c *build.Context) {
 	c.INCQ(number)
 	c.JMP(operand.LabelRef("row"))
 	c.Label("end")
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // rowCopy are the registers of a row's copy: left are its bytes not yet copied,
@@ -65,13 +62,11 @@ func (r rowCopy) around() {
 // loop copies as many bytes at a time while there are as many.
 func (r rowCopy) loop(name string, bytes int, prefetch bool, store func(from, to operand.Op)) {
 	c := r.c
-	c.CMPQ(r.left, operand.U32(bytes))
-	c.JLT(operand.LabelRef(name + "_done"))
+	branch(c.CMPQ, r.left, operand.U32(bytes), c.JLT, name+"_done")
 	c.Label(name)
 	r.vectors(bytes, prefetch, store)
 	r.advance(operand.U32(bytes))
-	c.CMPQ(r.left, operand.U32(bytes))
-	c.JGE(operand.LabelRef(name))
+	branch(c.CMPQ, r.left, operand.U32(bytes), c.JGE, name)
 	c.Label(name + "_done")
 }
 
@@ -97,8 +92,7 @@ func (r rowCopy) advance(bytes operand.Op) {
 // last copies what is left as the last bytes of the row, some a second time.
 func (r rowCopy) last(bytes int) {
 	c := r.c
-	c.TESTQ(r.left, r.left)
-	c.JEQ(operand.LabelRef("copied"))
+	branch(c.TESTQ, r.left, r.left, c.JEQ, "copied")
 	for _, p := range []reg.GPVirtual{r.to, r.from} {
 		c.LEAQ(operand.Mem{Base: p, Index: r.left, Scale: 1, Disp: -bytes}, p)
 	}

@@ -35,17 +35,10 @@ func rowNorms(c *build.Context) {
 
 // eachFloat calls emit with a kernel of two vectors at a time for each instruction set and float type.
 func eachFloat(c *build.Context, emit func(k *kernel)) {
-	globals := newTables()
-	for _, isa := range isas {
-		for _, t := range []*storage{f32, f64, bf16, f16} {
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 2}
-			if t == f64 {
-				k.compute = f64
-			}
-			k.lanes = isa.bytes / k.compute.size
-			emit(k)
-		}
-	}
+	eachKernel(c, []*storage{f32, f64, bf16, f16}, func(k *kernel) {
+		k.group = 2
+		emit(k)
+	})
 }
 
 // rowSum emits a function that adds a term for each element to 64 lanes.

@@ -34,8 +34,7 @@ const maxRuns = 128
 func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	c, one, steps := k.c, k.newLabel("one"), k.c.GP64()
 	c.MOVQ(k.field("steps"), steps)
-	c.TESTQ(steps, steps)
-	c.JEQ(operand.LabelRef(one))
+	branch(c.TESTQ, steps, steps, c.JEQ, one)
 	params := c.GP64()
 	c.MOVQ(k.field("params"), params)
 	if k.op.bounds {
@@ -76,8 +75,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	c.Load(c.Param("n"), n)
 	c.JMP(operand.LabelRef(step))
 	c.Label(done)
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 	c.Label(one)
 	k.param = map[string]value{}
 }
@@ -126,8 +124,7 @@ func (k *kernel) head(n, rest reg.GPVirtual, aligned, some string) {
 // too far, n is below 0 by as much.
 func (k *kernel) endHead(n, rest reg.GPVirtual, aligned string) {
 	c, whole := k.c, k.newLabel("whole")
-	c.TESTQ(rest, rest)
-	c.JL(operand.LabelRef(whole))
+	branch(c.TESTQ, rest, rest, c.JL, whole)
 	k.forData(func(name string, t *storage) {
 		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: n, Scale: uint8(t.size)}, k.ptr[name])
 	})
@@ -143,8 +140,7 @@ func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *k
 	k.split = k.splits()
 	loop, next, done := k.newLabel("turn"), k.newLabel("block"), k.newLabel("turns")
 	c.Label(loop)
-	c.CMPQ(n, k.field("visit"))
-	c.JLT(operand.LabelRef(done))
+	branch(c.CMPQ, n, k.field("visit"), c.JLT, done)
 	k.eachStrand(params, func() {
 		c.MOVQ(k.field("visit"), left)
 		k.holding(body, func(body func(k *kernel)) {

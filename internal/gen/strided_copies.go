@@ -57,6 +57,5 @@ func everySecond(c *build.Context, size int) {
 		c.ADDQ(operand.Imm(64), from)
 		c.ADDQ(operand.Imm(32), to)
 	})
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

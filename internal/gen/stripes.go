@@ -72,6 +72,5 @@ func (s *stripes) function() {
 	c.ADDQ(operand.U32(part*bytes), lanes)
 	c.DECQ(parts)
 	c.JG(operand.LabelRef("part"))
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

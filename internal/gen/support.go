@@ -154,12 +154,10 @@ func expandAVX2(c *build.Context) {
 		label := func(name string) string { return fmt.Sprint(name, vectors) }
 		v, at := c.YMM(), c.GP64()
 		if vectors > 1 {
-			c.TESTQ(operand.U32(vectors*vector-1), run)
-			c.JNE(operand.LabelRef("next1"))
+			branch(c.TESTQ, operand.U32(vectors*vector-1), run, c.JNE, "next1")
 		}
 		c.Label(label("next"))
-		c.TESTQ(count, count)
-		c.JLE(operand.LabelRef("done"))
+		branch(c.TESTQ, count, count, c.JLE, "done")
 		c.VBROADCASTSS(operand.Mem{Base: src}, v)
 		c.XORQ(at, at)
 		c.Label(label("more"))
@@ -167,14 +165,12 @@ func expandAVX2(c *build.Context) {
 			c.VMOVUPS(v, operand.Mem{Base: dst, Index: at, Scale: 1, Disp: i * vector})
 		}
 		c.ADDQ(operand.U32(vectors*vector), at)
-		c.CMPQ(at, run)
-		c.JLT(operand.LabelRef(label("more")))
+		branch(c.CMPQ, at, run, c.JLT, label("more"))
 		c.ADDQ(run, dst)
 		c.ADDQ(operand.Imm(4), src)
 		c.DECQ(count)
 		c.JMP(operand.LabelRef(label("next")))
 	}
 	c.Label("done")
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

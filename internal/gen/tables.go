@@ -8,7 +8,8 @@ import (
 
 // kernelTable is a list in cpu of units' kernels, an entry for each instruction set and
 // type. In entries {I} is the instruction set, {T} the type, {K} both, {L} how many
-// elements of the type that {T} computes in a register holds, and {B} the bits of {T}.
+// elements of the type that {T} computes in a register holds, {B} the bits of {T}, and {H} as {K} where types of 16 bits have
+// kernels in common.
 type kernelTable struct {
 	name, of string
 	types    []string
@@ -18,7 +19,10 @@ type kernelTable struct {
 
 var (
 	floatTypes = []string{"F32", "F64", "BF16", "F16"}
-	elementOf  = map[string]struct{ bits, computed int }{"F32": {32, 4}, "F64": {64, 8}, "BF16": {16, 4}, "F16": {16, 4}}
+	elementOf  = map[string]struct {
+		bits, computed int
+		read           string
+	}{"F32": {32, 4, "F32"}, "F64": {64, 8, "F64"}, "BF16": {16, 4, "H16"}, "F16": {16, 4, "H16"}}
 )
 
 // fields gives some types the same fields.
@@ -37,16 +41,16 @@ var kernelTables = []kernelTable{
 		fields("spread: [2]affineSpreadKernel{affineSpread2{K}, affineSpread3{K}},", "F32", "F64")},
 	// Images of f64 have gathers alone.
 	{"gridKernels", "gridKernel", floatTypes, `needs: {I}, dtype: tensor.{T},`, fields(`lanes: {L},
-		locate: gridLocate{I}, place: gridPlace{I}, sample: gridSample{K}, terms: gridTerms{K}, combine: gridCombine{I},
-		double: gridDouble{K}, bend: gridBend{I}, turn: turnTile{K}, turn32: turnTile{I}F32,
+		locate: gridLocate{I}, sample: gridSample{H}, terms: gridTerms{H}, combine: gridCombine{I},
+		double: gridDouble{H}, bend: gridBend{I}, turn: turnTile{K}, turn32: turnTile{I}F32,
 		slopes: [2]rowTermsKernel{rowTerms2{K}, rowTerms3{K}},`, "F32", "BF16", "F16")},
 	{"gatherTypes", "gatherType", floatTypes, `needs: {I}, dtype: tensor.{T},
-		sample: gatherSample{K}, copy: gatherCopy{B}{I},
-		terms: [2]gridTerms{gatherTerms2{K}, gatherTerms3{K}},
-		bends: [2]gridTerms{gatherBends2{K}, gatherBends3{K}},
-		shift: [2]tangentKernel{gatherShift2{K}, gatherShift3{K}},
-		near: gatherShiftNearest{K},
-		cubic: [2]cubicType{{gridCubicSample2{K}, gridCubicTerms2{K}}, {gridCubicSample3{K}, gridCubicTerms3{K}}},`,
+		sample: gatherSample{H}, copy: gatherCopy{B}{I},
+		terms: [2]gridTerms{gatherTerms2{H}, gatherTerms3{H}},
+		bends: [2]gridTerms{gatherBends2{H}, gatherBends3{H}},
+		shift: [2]tangentKernel{gatherShift2{H}, gatherShift3{H}},
+		near: gatherShiftNearest{H},
+		cubic: [2]cubicType{{gridCubicSample2{H}, gridCubicTerms2{H}}, {gridCubicSample3{H}, gridCubicTerms3{H}}},`,
 		fields("widen: widenRow{K}, narrow: narrowRow{K},", "BF16", "F16")},
 	{"gatherCells", "gatherCell", floatTypes[:2], `needs: {I}, compute: tensor.{T}, lanes: {L},
 		split: [2]gridSplit{gatherSplit2{K}, gatherSplit3{K}},
@@ -75,7 +79,7 @@ func tablesFile() ([]byte, error) {
 			for _, name := range t.types {
 				e := elementOf[name]
 				names := strings.NewReplacer("{I}", isa.name, "{T}", name, "{K}", isa.name+name,
-					"{L}", fmt.Sprint(isa.bytes/e.computed), "{B}", fmt.Sprint(e.bits))
+					"{L}", fmt.Sprint(isa.bytes/e.computed), "{B}", fmt.Sprint(e.bits), "{H}", isa.name+e.read)
 				fmt.Fprintf(&b, "{\n%s\n},\n", names.Replace(t.entry+"\n"+t.also[name]))
 			}
 		}

@@ -61,8 +61,7 @@ func (t *transposition) function() {
 		}
 		c.ADDQ(operand.Imm(uint64(t.side*t.size)), to)
 	})
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // fewRows emits a kernel of fewer rows than a square has. Missing ones are the last one again, and
@@ -80,8 +79,7 @@ func (t *transposition) fewRows() {
 		t.store(t.zipAll(v), to, toStep)
 		c.ADDQ(operand.Imm(uint64(t.side*t.size)), at)
 	})
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // fewColumns emits a kernel of fewer columns than a square has. What is stored of the missing ones, in
@@ -108,8 +106,7 @@ func (t *transposition) fewColumns() {
 		}
 		c.ADDQ(operand.Imm(uint64(t.side*t.size)), at)
 	})
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // clamped returns where the rows of a matrix begin, of which there are n; further ones are the last.

@@ -21,7 +21,7 @@ var (
 	s16  = &storage{name: "S16", size: 2, load: loadCodes("VPMOVSXWD")}
 	u16  = &storage{name: "U16", size: 2, load: loadCodes("VPMOVZXWD")}
 
-	// What stands for several types: numbers of 16 bits and codes of a byte that are read,
+	// What stands for several types: numbers of 16 bits, codes of a byte that are read,
 	// whole codes.
 	anyHalf = &storage{name: "H16", size: 2, of: []*storage{f16, bf16}}
 	anyByte = &storage{name: "C8", size: 1, of: []*storage{s8, u8, f8e4m3, f8e5m2}}
@@ -34,29 +34,41 @@ func (k *kernel) load(input int) value {
 	if k.split && k.tail == nil {
 		return k.loadSplit(input)
 	}
-	t := k.in[input]
+	return k.ofType(k.in[input], func(one *storage) value { return k.loadOf(one, input) })
+}
+
+// forType emits code for elements of a type, or for those of each that it stands for:
+// the same branches are taken all along a call.
+func (k *kernel) forType(t *storage, code func(one *storage)) {
 	if t.of == nil {
-		return k.loadOf(t, input)
+		code(t)
+		return
 	}
-	// One of several types: the same branches are taken all along a run.
-	v, loaded := value(nil), k.newLabel("loaded")
+	number, done := either(t == anyHalf, k.halfKind, k.kind), k.newLabel("done")
 	for kind, one := range t.of {
 		other := k.newLabel("kind")
 		if last := len(t.of) - 1; kind < last {
-			k.c.CMPB(k.field("kind"), operand.U8(kind))
-			k.c.JNE(operand.LabelRef(other))
+			branch(k.c.CMPB, number, operand.U8(kind), k.c.JNE, other)
 		}
-		if u := k.loadOf(one, input); kind == 0 {
-			v = u
-		} else {
-			for i := range v {
-				k.emit(k.ps("VMOVA"), u[i], v[i])
-			}
-		}
-		k.c.JMP(operand.LabelRef(loaded))
+		code(one)
+		k.c.JMP(operand.LabelRef(done))
 		k.c.Label(other)
 	}
-	k.c.Label(loaded)
+	k.c.Label(done)
+}
+
+// ofType returns what code makes of elements of a type, see forType.
+func (k *kernel) ofType(t *storage, code func(one *storage) value) (v value) {
+	k.forType(t, func(one *storage) {
+		u := code(one)
+		if v == nil {
+			v = u
+			return
+		}
+		for i := range v {
+			k.emit(k.ps("VMOVA"), u[i], v[i])
+		}
+	})
 	return v
 }
 

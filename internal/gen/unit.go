@@ -90,6 +90,22 @@ func freeDestinations(file *ir.File) {
 	}
 }
 
+// newKernel returns one of elements of a type, a vector at a time.
+func newKernel(c *build.Context, globals *tables, isa *isa, t *storage) *kernel {
+	compute := computeOf(t)
+	return &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size, group: 1}
+}
+
+// eachKernel calls emit with one for each instruction set and type.
+func eachKernel(c *build.Context, types []*storage, emit func(k *kernel)) {
+	globals := newTables()
+	for _, isa := range isas {
+		for _, t := range types {
+			emit(newKernel(c, globals, isa, t))
+		}
+	}
+}
+
 // beginFunction begins a function that needs no more stack and keeps no pointer.
 func beginFunction(c *build.Context, name, signature string, doc ...string) {
 	c.Function(name)
@@ -97,4 +113,16 @@ func beginFunction(c *build.Context, name, signature string, doc ...string) {
 	c.Attributes(attr.NOSPLIT)
 	c.Pragma("noescape")
 	c.SignatureExpr(signature)
+}
+
+// endFunction returns from one that used vectors.
+func endFunction(c *build.Context) {
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// branch jumps to a label by the outcome of a comparison.
+func branch(compare func(a, b operand.Op), a, b operand.Op, jump func(operand.Op), label string) {
+	compare(a, b)
+	jump(operand.LabelRef(label))
 }

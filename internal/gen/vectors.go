@@ -110,13 +110,11 @@ func (l *rowLoop) function(c *build.Context) {
 		}
 		c.ADDQ(operand.I32(size), at)
 		c.Label(label + "_test")
-		c.CMPQ(at, end)
-		c.JLE(operand.LabelRef(label))
+		branch(c.CMPQ, at, end, c.JLE, label)
 	}
 	loop("wide", 4)
 	loop("narrow", 1)
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // addLanes keeps the 64 lanes of a sum in registers.
@@ -139,6 +137,5 @@ func addLanes(c *build.Context) {
 	for i, l := range lanes {
 		c.VMOVUPS(l, operand.Mem{Base: acc, Disp: i * 32})
 	}
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }

@@ -37,8 +37,7 @@ func weightStripes(c *build.Context) {
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
 				fewer := w.newLabel("fewer")
-				c.CMPQ(w.rows, operand.U32(count))
-				c.JLT(operand.LabelRef(fewer))
+				branch(c.CMPQ, w.rows, operand.U32(count), c.JLT, fewer)
 				w.stripes(count, row)
 				c.Label(fewer)
 			}
@@ -97,8 +96,7 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	}, x, laneBytes)
 	w.turn(acc, w.interleave)
 	w.store(acc)
-	w.c.VZEROUPPER()
-	w.c.RET()
+	endFunction(w.c)
 }
 
 // turn changes the order of lanes, two vectors at a time, where that of elements
@@ -131,8 +129,7 @@ func (w weightReader) pack() {
 			store(v, high)
 		}
 	}, to, w.isa.bytes)
-	w.c.VZEROUPPER()
-	w.c.RET()
+	endFunction(w.c)
 }
 
 // each makes the weights of all stripes; rows move on by bytes with each.
@@ -157,8 +154,7 @@ func (w weightReader) group() {
 	w.c.MOVQ(w.at, number)
 	w.c.SHRQ(reg.CL, number)
 	w.c.INCQ(w.at)
-	w.c.CMPQ(number, w.last)
-	w.c.JEQ(operand.LabelRef(same))
+	branch(w.c.CMPQ, number, w.last, w.c.JEQ, same)
 	w.c.MOVQ(number, w.last)
 	w.emit("VBROADCASTSS", operand.Mem{Base: w.scale, Index: number, Scale: 4}, w.s)
 	w.emit("VBROADCASTSS", operand.Mem{Base: w.zero, Index: number, Scale: 4}, w.z)

@@ -49,8 +49,7 @@ func (k weightKernel) accumulators(rows, count, apart int, onto bool) accumulato
 	}
 	begin, begun := k.newLabel("begin"), k.newLabel("begun")
 	if onto {
-		k.c.TESTQ(k.more, k.more)
-		k.c.JEQ(operand.LabelRef(begin))
+		branch(k.c.TESTQ, k.more, k.more, k.c.JEQ, begin)
 		k.eachOf(acc, func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", at, v) })
 		k.c.JMP(operand.LabelRef(begun))
 		k.c.Label(begin)
@@ -95,14 +94,12 @@ func weightTiles(c *build.Context) {
 		for count := most; count > 0; count-- {
 			more, fewer := k.newLabel("rows"), k.newLabel("fewer")
 			c.Label(more)
-			c.CMPQ(k.rows, operand.U32(count))
-			c.JLT(operand.LabelRef(fewer))
+			branch(c.CMPQ, k.rows, operand.U32(count), c.JLT, fewer)
 			k.tile(count, w, row)
 			c.JMP(operand.LabelRef(more))
 			c.Label(fewer)
 		}
-		c.VZEROUPPER()
-		c.RET()
+		endFunction(c)
 	}
 }
 
@@ -192,8 +189,7 @@ func packStripes(c *build.Context) {
 			c.ADDQ(operand.U32(laneBytes), from)
 			to.moveOn(c, operand.U32(isa.bytes))
 		})
-		c.VZEROUPPER()
-		c.RET()
+		endFunction(c)
 	}
 }
 
@@ -228,8 +224,7 @@ func foldTiles(c *build.Context) {
 			c.ADDQ(operand.U32(sumBytes), lanes)
 			c.ADDQ(yRow, y)
 		})
-		c.VZEROUPPER()
-		c.RET()
+		endFunction(c)
 	}
 }
 
