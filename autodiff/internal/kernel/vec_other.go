@@ -4,9 +4,11 @@ package kernel
 
 // No assembly loops: the Go loops do everything.
 
-var hasAVX2 = false
+var hasAVX2, hasAVX512 = false, false
 
 func fast[T any](v vector, z, x, y []T) int { return 0 }
+
+func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 
 func fastLanes[T any](acc *[lanes]T, x []T) int { return 0 }
 
