@@ -71,6 +71,17 @@ func fastFunction[T any](f functionOf, z, x, dy []T) int {
 	return n
 }
 
+const tapLines = 4
+
+// fastTaps does tapLines lines.
+func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {
+	loop := roundedTapsAVX2
+	if fused {
+		loop = fusedTapsAVX2
+	}
+	loop(as[float32](&y[0]), as[float32](&x[0]), as[float32](&w[0]), t.rows, t.columns, t.down*4, t.across*4, t.line*4, t.width*4, t.width)
+}
+
 // fastPool does all windows of a row.
 func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
 	if !hasAVX2 || len(y) == 0 {

@@ -118,3 +118,13 @@ func geluAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 //
 //go:noescape
 func geluGradAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// fusedTapsAVX2 is: y[j] = fma(x[r*down+k*across+j], w[r*columns+k], y[j]) for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes.
+//
+//go:noescape
+func fusedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)
+
+// roundedTapsAVX2 is: y[j] = y[j] + x[r*down+k*across+j] * w[r*columns+k] for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes.
+//
+//go:noescape
+func roundedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)

@@ -3388,3 +3388,133 @@ loop:
 	JNZ          loop
 	VZEROUPPER
 	RET
+
+// func fusedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)
+// Requires: AVX, FMA3
+TEXT ·fusedTapsAVX2(SB), NOSPLIT, $0-80
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ n+72(FP), BX
+	MOVQ down+40(FP), SI
+	MOVQ across+48(FP), DI
+	MOVQ xStep+56(FP), R8
+	LEAQ (R8)(R8*2), R9
+	SHLQ $0x02, BX
+
+vector:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   CX, R10
+	MOVQ   DX, R12
+	MOVQ   rows+24(FP), R13
+
+row:
+	MOVQ R10, R11
+	MOVQ columns+32(FP), R14
+
+column:
+	VBROADCASTSS (R12), Y4
+	VFMADD231PS  (R11), Y4, Y0
+	VFMADD231PS  (R11)(R8*1), Y4, Y1
+	VFMADD231PS  (R11)(R8*2), Y4, Y2
+	VFMADD231PS  (R11)(R9*1), Y4, Y3
+	ADDQ         DI, R11
+	ADDQ         $0x04, R12
+	DECQ         R14
+	JNZ          column
+	ADDQ         SI, R10
+	DECQ         R13
+	JNZ          row
+	MOVQ         yStep+64(FP), R10
+	LEAQ         (R10)(R10*2), R11
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, (AX)(R10*1)
+	VMOVUPS      Y2, (AX)(R10*2)
+	VMOVUPS      Y3, (AX)(R11*1)
+	SUBQ         $0x20, BX
+	JE           done
+	CMPQ         BX, $0x20
+	JGE          next
+	ADDQ         BX, CX
+	ADDQ         BX, AX
+	MOVQ         $0x00000020, BX
+	JMP          vector
+
+next:
+	ADDQ $0x20, CX
+	ADDQ $0x20, AX
+	JMP  vector
+
+done:
+	VZEROUPPER
+	RET
+
+// func roundedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)
+// Requires: AVX
+TEXT ·roundedTapsAVX2(SB), NOSPLIT, $0-80
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ n+72(FP), BX
+	MOVQ down+40(FP), SI
+	MOVQ across+48(FP), DI
+	MOVQ xStep+56(FP), R8
+	LEAQ (R8)(R8*2), R9
+	SHLQ $0x02, BX
+
+vector:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   CX, R10
+	MOVQ   DX, R12
+	MOVQ   rows+24(FP), R13
+
+row:
+	MOVQ R10, R11
+	MOVQ columns+32(FP), R14
+
+column:
+	VBROADCASTSS (R12), Y4
+	VMULPS       (R11), Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       (R11)(R8*1), Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMULPS       (R11)(R8*2), Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       (R11)(R9*1), Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         DI, R11
+	ADDQ         $0x04, R12
+	DECQ         R14
+	JNZ          column
+	ADDQ         SI, R10
+	DECQ         R13
+	JNZ          row
+	MOVQ         yStep+64(FP), R10
+	LEAQ         (R10)(R10*2), R11
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, (AX)(R10*1)
+	VMOVUPS      Y2, (AX)(R10*2)
+	VMOVUPS      Y3, (AX)(R11*1)
+	SUBQ         $0x20, BX
+	JE           done
+	CMPQ         BX, $0x20
+	JGE          next
+	ADDQ         BX, CX
+	ADDQ         BX, AX
+	MOVQ         $0x00000020, BX
+	JMP          vector
+
+next:
+	ADDQ $0x20, CX
+	ADDQ $0x20, AX
+	JMP  vector
+
+done:
+	VZEROUPPER
+	RET
