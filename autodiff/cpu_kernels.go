@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -36,8 +35,8 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpAbs:         mapped(2, kernel.Abs[float32], kernel.Abs[float64]),
 	OpSign:        mapped(2, kernel.Sign[float32], kernel.Sign[float64]),
 	OpExp:         byFloat(rows1(8, kernel.Exp[float32]), rows1(8, kernel.Exp[float64])),
-	OpLog:         in64(16, detmath.Log),
-	OpLog1p:       in64(16, detmath.Log1p),
+	OpLog:         byFloat(rows1(8, kernel.Log[float32]), rows1(8, kernel.Log[float64])),
+	OpLog1p:       byFloat(rows1(8, kernel.Log1p[float32]), rows1(8, kernel.Log1p[float64])),
 	OpSqrt:        mapped(4, kernel.Sqrt[float32], kernel.Sqrt[float64]),
 	OpTanh:        byFloat(rows1(8, kernel.Tanh[float32]), rows1(8, kernel.Tanh[float64])),
 	OpSigmoid:     byFloat(rows1(8, kernel.Sigmoid[float32]), rows1(8, kernel.Sigmoid[float64])),

@@ -27,6 +27,12 @@ func function[T Float](of functionOf, z, x []T, f32 func(float32) float32, f64 f
 // Exp writes e to the power x.
 func Exp[T Float](z, x, _ []T) { function(expOf, z, x, detmath.Exp32, detmath.Exp) }
 
+// Log writes the natural logarithm.
+func Log[T Float](z, x, _ []T) { function(logOf, z, x, log32, detmath.Log) }
+
+// Log1p writes log(1 + x).
+func Log1p[T Float](z, x, _ []T) { function(log1pOf, z, x, log1p32, detmath.Log1p) }
+
 // Tanh writes the hyperbolic tangent.
 func Tanh[T Float](z, x, _ []T) { function(tanhOf, z, x, detmath.Tanh32, detmath.Tanh) }
 
@@ -36,7 +42,7 @@ func Sigmoid[T Float](z, x, _ []T) { function(sigmoidOf, z, x, detmath.Sigmoid32
 // Erf writes the error function.
 func Erf[T Float](z, x, _ []T) { function(erfOf, z, x, erf32, detmath.Erf) }
 
-func erf32(x float32) float32 { return float32(detmath.Erf(float64(x))) }
+var erf32, log32, log1p32 = In64[float32](detmath.Erf), In64[float32](detmath.Log), In64[float32](detmath.Log1p)
 
 // Gelu writes x * (1 + erf(x/sqrt(2))) / 2.
 func Gelu[T Float](z, x, _ []T) {

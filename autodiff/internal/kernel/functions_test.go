@@ -16,7 +16,7 @@ func TestFunctions(t *testing.T) {
 	for b := uint64(0); b < 1<<32; b += 4099 {
 		x = append(x, math.Float32frombits(uint32(b)))
 	}
-	for _, v := range []float64{0, 0.02, 0.125, 0.125 * math.Sqrt2, 0.25, 1e-9, 6, 6 * math.Sqrt2, 10, 38.5755, 40, 89, 104, 120, math.Inf(1)} {
+	for _, v := range []float64{0, 0.02, 0.125, 0.125 * math.Sqrt2, 0.25, math.Sqrt2 / 2, math.Sqrt2, 1, 2, 1e-9, 6, 6 * math.Sqrt2, 10, 38.5755, 40, 89, 104, 120, math.Inf(1)} {
 		for i := range uint32(64) {
 			near := math.Float32frombits(math.Float32bits(float32(v)) + i - 32)
 			x = append(x, near, -near)
@@ -39,6 +39,8 @@ func TestFunctions(t *testing.T) {
 	defer func() { hasAVX512 = best }()
 	for _, f := range []function{
 		{"exp", Exp[float32], of(detmath.Exp32)},
+		{"log", Log[float32], of(log32)},
+		{"log1p", Log1p[float32], of(log1p32)},
 		{"tanh", Tanh[float32], of(detmath.Tanh32)},
 		{"sigmoid", Sigmoid[float32], of(detmath.Sigmoid32)},
 		{"erf", Erf[float32], of(erf32)},

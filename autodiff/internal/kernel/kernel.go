@@ -41,6 +41,8 @@ type functionOf int
 
 const (
 	expOf functionOf = iota
+	logOf
+	log1pOf
 	tanhOf
 	sigmoidOf
 	erfOf

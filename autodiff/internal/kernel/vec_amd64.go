@@ -50,6 +50,8 @@ func fast[T any](v vector, z, x, y []T) int {
 // functionLoops are those of functions, on AVX2 and AVX-512.
 var functionLoops = [functions][2]func(z, x, dy *float32, table *[744]float64, n int){
 	expOf:      {expAVX2, expAVX512},
+	logOf:      {logAVX2, logAVX512},
+	log1pOf:    {log1pAVX2, log1pAVX512},
 	tanhOf:     {tanhAVX2, tanhAVX512},
 	sigmoidOf:  {sigmoidAVX2, sigmoidAVX512},
 	erfOf:      {erfAVX2, erfAVX512},

@@ -64,6 +64,16 @@ func maxPool2AVX2(y *float32, at *int32, a *float32, b *float32, first int32, w 
 //go:noescape
 func expAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
+// logAVX512 is: z[i] = Log(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func logAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// log1pAVX512 is: z[i] = Log1p(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func log1pAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
 // tanhAVX512 is: z[i] = Tanh32(x[i]), for n a multiple of 8, not 0.
 //
 //go:noescape
@@ -93,6 +103,16 @@ func geluGradAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n 
 //
 //go:noescape
 func expAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// logAVX2 is: z[i] = Log(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func logAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// log1pAVX2 is: z[i] = Log1p(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func log1pAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
 // tanhAVX2 is: z[i] = Tanh32(x[i]), for n a multiple of 8, not 0.
 //
