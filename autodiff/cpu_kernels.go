@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -35,15 +34,15 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpNeg:         byNumber(rows1(1, kernel.Neg[float32]), rows1(1, kernel.Neg[float64]), rows1(1, kernel.Neg[int32]), rows1(1, kernel.Neg[int64])),
 	OpAbs:         mapped(2, kernel.Abs[float32], kernel.Abs[float64]),
 	OpSign:        mapped(2, kernel.Sign[float32], kernel.Sign[float64]),
-	OpExp:         mapped(8, kernel.Exp[float32], kernel.Exp[float64]),
-	OpLog:         in64(16, detmath.Log),
-	OpLog1p:       in64(16, detmath.Log1p),
+	OpExp:         byFloat(rows1(8, kernel.Exp[float32]), rows1(8, kernel.Exp[float64])),
+	OpLog:         byFloat(rows1(8, kernel.Log[float32]), rows1(8, kernel.Log[float64])),
+	OpLog1p:       byFloat(rows1(8, kernel.Log1p[float32]), rows1(8, kernel.Log1p[float64])),
 	OpSqrt:        mapped(4, kernel.Sqrt[float32], kernel.Sqrt[float64]),
-	OpTanh:        mapped(16, kernel.Tanh[float32], kernel.Tanh[float64]),
-	OpSigmoid:     mapped(16, kernel.Sigmoid[float32], kernel.Sigmoid[float64]),
+	OpTanh:        byFloat(rows1(8, kernel.Tanh[float32]), rows1(8, kernel.Tanh[float64])),
+	OpSigmoid:     byFloat(rows1(8, kernel.Sigmoid[float32]), rows1(8, kernel.Sigmoid[float64])),
 	OpRelu:        byFloat(rows1(1, kernel.Relu[float32]), rows1(1, kernel.Relu[float64])),
-	OpErf:         in64(16, detmath.Erf),
-	OpGelu:        byFloat(rows1(8, detmath.GeluRow[float32]), rows1(8, detmath.GeluRow[float64])),
+	OpErf:         byFloat(rows1(8, kernel.Erf[float32]), rows1(8, kernel.Erf[float64])),
+	OpGelu:        byFloat(rows1(8, kernel.Gelu[float32]), rows1(8, kernel.Gelu[float64])),
 	OpFloor:       in64(2, math.Floor),
 	OpCeil:        in64(2, math.Ceil),
 	OpRound:       in64(2, math.RoundToEven),
@@ -52,7 +51,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpReluGrad:    byFloat(rows2(1, kernel.ReluGrad[float32]), rows2(1, kernel.ReluGrad[float64])),
 	OpTanhGrad:    byFloat(rows2(1, kernel.TanhGrad[float32]), rows2(1, kernel.TanhGrad[float64])),
 	OpSigmoidGrad: byFloat(rows2(1, kernel.SigmoidGrad[float32]), rows2(1, kernel.SigmoidGrad[float64])),
-	OpGeluGrad:    byFloat(rows2(8, detmath.GeluGradRow[float32]), rows2(8, detmath.GeluGradRow[float64])),
+	OpGeluGrad:    byFloat(rows2(8, kernel.GeluGrad[float32]), rows2(8, kernel.GeluGrad[float64])),
 	OpClampGrad:   byFloat(clampGrad[float32], clampGrad[float64]),
 
 	OpSoftmax:        byFloat(along1(kernel.Softmax[float32]), along1(kernel.Softmax[float64])),

@@ -38,6 +38,14 @@ var rowLoops = []rowLoop{
 	{"scale", "z[i] = x[i] * y[0]", true, func(c *build.Context, z, x, yRow operand.Mem, y, v reg.VecVirtual) {
 		c.VMULPS(x, y, v)
 	}},
+	{"div", "z[i] = x[i] / y[i]", false, func(c *build.Context, z, x, yRow operand.Mem, y, v reg.VecVirtual) {
+		c.VMOVUPS(x, v)
+		c.VDIVPS(yRow, v, v)
+	}},
+	{"share", "z[i] = x[i] / y[0]", true, func(c *build.Context, z, x, yRow operand.Mem, y, v reg.VecVirtual) {
+		c.VMOVUPS(x, v)
+		c.VDIVPS(y, v, v)
+	}},
 	{"descend", "z[i] -= x[i] * y[0]", true, func(c *build.Context, z, x, yRow operand.Mem, y, v reg.VecVirtual) {
 		step := c.YMM()
 		c.VMULPS(x, y, step)

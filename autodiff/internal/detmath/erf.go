@@ -6,15 +6,16 @@ import "math"
 // width 1/4. The coefficients follow from two recurrences, so the table is
 // computed when the program starts instead of being written down.
 const (
-	erfWidth  = 0.25
-	erfEnd    = 6.0 // erf(6) is 1 in float64
-	erfDegree = 14
-	erfFactor = 2 / math.SqrtPi
-	erfTiny   = 1e-9
-	erfNear   = 0.125 // below it Erf has a series of its own, for relative accuracy
+	erfWidth   = 0.25
+	erfEnd     = 6.0 // erf(6) is 1 in float64
+	erfDegree  = 14
+	erfColumns = 16 // of the table: a power of 2
+	erfFactor  = 2 / math.SqrtPi
+	erfTiny    = 1e-9
+	erfNear    = 0.125 // below it Erf has a series of its own, for relative accuracy
 )
 
-var erfTable = func() (t [int(erfEnd / erfWidth)][erfDegree + 1]float64) {
+var erfTable = func() (t [int(erfEnd / erfWidth)][erfColumns]float64) {
 	for i := range t {
 		c := (float64(i) + 0.5) * erfWidth
 		// erf'(x) = 2/sqrt(pi) * exp(-x*x), whose own derivative is -2x times
@@ -31,6 +32,18 @@ var erfTable = func() (t [int(erfEnd / erfWidth)][erfDegree + 1]float64) {
 		}
 	}
 	return t
+}()
+
+// ErfNumbers are what erfTable holds and, after it, its columns: for loops in assembly.
+var ErfNumbers = func() (all [len(erfTable) * (erfColumns + erfDegree + 1)]float64) {
+	columns := all[len(erfTable)*erfColumns:]
+	for i, row := range erfTable {
+		copy(all[i*erfColumns:], row[:])
+		for n := range erfDegree + 1 {
+			columns[n*len(erfTable)+i] = row[n]
+		}
+	}
+	return all
 }()
 
 // erfAt returns erf(x) for x > 0, slowly. Below 2 it sums 2/sqrt(pi) * exp(-x*x) * x * (1 + 2x²/3 + (2x²)²/(3*5) + ...),
@@ -73,7 +86,7 @@ func Erf(x float64) float64 {
 func erfPart(x float64) (r float64, c []float64) {
 	a := math.Abs(x)
 	i := int(a / erfWidth)
-	return a - float64((float64(i)+0.5)*erfWidth), erfTable[i][:]
+	return a - float64((float64(i)+0.5)*erfWidth), erfTable[i][:erfDegree+1]
 }
 
 // erfSeries is the sum of (-z)^n / n! / (2n+1) for n below 8, each from the one before.

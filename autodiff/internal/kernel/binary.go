@@ -89,22 +89,24 @@ func Div[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
-			for i := range z {
+			for i := fast(divVec, z, x, y); i < len(z); i++ {
 				z[i] = x[i] / y[i]
 			}
 		},
-		VS: func(z, x []T, y T) {
-			x = x[:len(z)]
-			for i := range z {
-				z[i] = x[i] / y
-			}
-		},
+		VS: divVS[T],
 		SV: func(z []T, x T, y []T) {
 			y = y[:len(z)]
 			for i := range z {
 				z[i] = x / y[i]
 			}
 		},
+	}
+}
+
+func divVS[T Number](z, x []T, y T) {
+	x = x[:len(z)]
+	for i := fast(shareVec, z, x, []T{y}); i < len(z); i++ {
+		z[i] = x[i] / y
 	}
 }
 

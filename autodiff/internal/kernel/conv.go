@@ -121,6 +121,10 @@ func (d *Conv) imageCost() int {
 // Forward computes the convolution, and adds the bias where there is one.
 func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T) {
 	cg, og, k, p := d.sizes()
+	if f, ok := forwardTaps[T](d); ok {
+		f.forward(t, d, scratch, y, x, w, bias)
+		return
+	}
 	t.For(d.N, d.imageCost(), 1, func(lo, hi int) {
 		cols, done := scratch(k * p)
 		defer done()
@@ -141,6 +145,10 @@ func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T)
 // GradInput computes the gradient of the input from g, that of the output.
 func GradInput[T Float](t Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
 	cg, og, k, p := d.sizes()
+	if f, ok := gradientTaps(d, w); ok {
+		f.gradInput(t, d, scratch, dx, g, w)
+		return
+	}
 	t.For(d.N, d.imageCost(), 1, func(lo, hi int) {
 		cols, done := scratch(k * p)
 		defer done()

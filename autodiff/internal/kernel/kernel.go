@@ -29,9 +29,26 @@ const (
 	mulVec
 	shiftVec
 	scaleVec
+	divVec
+	shareVec
 	descendVec
 	reluVec
 	reluGradVec
+)
+
+// functionOf names one of the functions that have assembly loops.
+type functionOf int
+
+const (
+	expOf functionOf = iota
+	logOf
+	log1pOf
+	tanhOf
+	sigmoidOf
+	erfOf
+	geluOf
+	geluGradOf
+	functions
 )
 
 func as[U, T any](p *T) *U { return (*U)(unsafe.Pointer(p)) }

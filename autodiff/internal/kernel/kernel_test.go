@@ -32,6 +32,8 @@ func TestAssembly(t *testing.T) {
 		"mul":       Mul[float32]().VV,
 		"shift":     func(z, x, y []float32) { addVS(z, x, y[0]) },
 		"scale":     func(z, x, y []float32) { mulVS(z, x, y[0]) },
+		"div":       Div[float32]().VV,
+		"share":     func(z, x, y []float32) { divVS(z, x, y[0]) },
 		"relu":      Relu[float32],
 		"relu_grad": ReluGrad[float32],
 		"descend":   func(z, x, y []float32) { Descend(z, x, y[0]) },

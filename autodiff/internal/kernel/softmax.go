@@ -39,20 +39,25 @@ func overRows[T Float](t Threads, cost int, z []T, xs [2][]T, outer, n, inner in
 	})
 }
 
+// maxOf has four maxima, as each waits for the one before.
 func maxOf[T Float](x []T) T {
-	m := x[0]
-	for _, v := range x {
-		m = max(m, v)
+	a, b, c, d := x[0], x[0], x[0], x[0]
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d = max(a, x[0]), max(b, x[1]), max(c, x[2]), max(d, x[3])
 	}
-	return m
+	for _, v := range x {
+		a = max(a, v)
+	}
+	return max(a, b, c, d)
 }
 
 // expSum writes exp(x - m), m being the largest x, and returns m and the sum.
 func expSum[T Float](z, x []T) (m, sum T) {
 	m = maxOf(x)
 	for i, v := range x {
-		z[i] = Exp(v - m)
+		z[i] = v - m
 	}
+	Exp(z, z, nil)
 	var s Stripe[T]
 	s.Add(z)
 	return m, s.Sum()
@@ -62,9 +67,7 @@ func expSum[T Float](z, x []T) (m, sum T) {
 func Softmax[T Float](t Threads, z, x []T, outer, n, inner int) {
 	overRows(t, 16, z, [2][]T{x}, outer, n, inner, func(z, x, _ []T) {
 		_, sum := expSum(z, x)
-		for i := range z {
-			z[i] /= sum
-		}
+		divVS(z, z, sum)
 	})
 }
 
@@ -100,8 +103,9 @@ func LogSoftmaxGrad[T Float](t Threads, z, g, y []T, outer, n, inner int) {
 		var s Stripe[T]
 		s.Add(g)
 		sum := s.Sum()
+		Exp(z, y, nil)
 		for i := range z {
-			z[i] = g[i] - T(Exp(y[i])*sum)
+			z[i] = g[i] - T(z[i]*sum)
 		}
 	})
 }

@@ -1,10 +1,6 @@
 package kernel
 
-import (
-	"math"
-
-	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
-)
+import "math"
 
 // Map writes f(x) for every element.
 func Map[T, R any](t Threads, cost int, z []R, x []T, f func(T) R) {
@@ -64,20 +60,6 @@ func ReluGrad[T Float](z, g, y []T) {
 	}
 }
 
-// TanhGrad writes g * (1 - y*y).
-func TanhGrad[T Float](z, g, y []T) {
-	for i := range z {
-		z[i] = g[i] * (1 - T(y[i]*y[i]))
-	}
-}
-
-// SigmoidGrad writes g * (y * (1 - y)).
-func SigmoidGrad[T Float](z, g, y []T) {
-	for i := range z {
-		z[i] = g[i] * T(y[i]*(1-y[i]))
-	}
-}
-
 // Descend writes p - rate*g to p.
 func Descend[T Float](p, g []T, rate T) {
 	g = g[:len(p)]
@@ -85,9 +67,6 @@ func Descend[T Float](p, g []T, rate T) {
 		p[i] -= T(rate * g[i])
 	}
 }
-
-// Sqrt returns the square root, correctly rounded.
-func Sqrt[T Float](x T) T { return T(math.Sqrt(float64(x))) }
 
 // Abs clears the sign.
 func Abs[T Float](x T) T { return T(math.Abs(float64(x))) }
@@ -107,33 +86,3 @@ func Sign[T Number](x T) T {
 func In64[T Float](f func(float64) float64) func(T) T {
 	return func(x T) T { return T(f(float64(x))) }
 }
-
-// Exp returns e to the power x.
-func Exp[T Float](x T) T {
-	if is32[T]() {
-		y := detmath.Exp32(*as[float32](&x))
-		return *as[T](&y)
-	}
-	return T(detmath.Exp(float64(x)))
-}
-
-// Tanh returns the hyperbolic tangent.
-func Tanh[T Float](x T) T {
-	if is32[T]() {
-		y := detmath.Tanh32(*as[float32](&x))
-		return *as[T](&y)
-	}
-	return T(detmath.Tanh(float64(x)))
-}
-
-// Sigmoid returns 1 / (1 + exp(-x)).
-func Sigmoid[T Float](x T) T {
-	if is32[T]() {
-		y := detmath.Sigmoid32(*as[float32](&x))
-		return *as[T](&y)
-	}
-	return T(detmath.Sigmoid(float64(x)))
-}
-
-// Pow returns x to the power y.
-func Pow[T Float](x, y T) T { return T(detmath.Pow(float64(x), float64(y))) }

@@ -4,9 +4,15 @@ package kernel
 
 // No assembly loops: the Go loops do everything.
 
-var hasAVX2 = false
+var hasAVX2, hasAVX512 = false, false
 
 func fast[T any](v vector, z, x, y []T) int { return 0 }
+
+func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
+
+const tapLines = 1
+
+func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {}
 
 func fastLanes[T any](acc *[lanes]T, x []T) int { return 0 }
 

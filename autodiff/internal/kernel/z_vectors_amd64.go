@@ -24,6 +24,16 @@ func shiftAVX2(z *float32, x *float32, y *float32, n int)
 //go:noescape
 func scaleAVX2(z *float32, x *float32, y *float32, n int)
 
+// divAVX2 is: z[i] = x[i] / y[i], for n a multiple of 8.
+//
+//go:noescape
+func divAVX2(z *float32, x *float32, y *float32, n int)
+
+// shareAVX2 is: z[i] = x[i] / y[0], for n a multiple of 8.
+//
+//go:noescape
+func shareAVX2(z *float32, x *float32, y *float32, n int)
+
 // descendAVX2 is: z[i] -= x[i] * y[0], for n a multiple of 8.
 //
 //go:noescape
@@ -48,3 +58,93 @@ func addLanesAVX2(acc *[64]float32, x *float32, n int)
 //
 //go:noescape
 func maxPool2AVX2(y *float32, at *int32, a *float32, b *float32, first int32, w int32, n int)
+
+// expAVX512 is: z[i] = Exp32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func expAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// logAVX512 is: z[i] = Log(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func logAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// log1pAVX512 is: z[i] = Log1p(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func log1pAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// tanhAVX512 is: z[i] = Tanh32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func tanhAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// sigmoidAVX512 is: z[i] = Sigmoid32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func sigmoidAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// erfAVX512 is: z[i] = Erf(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func erfAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// geluAVX512 is: z[i] = Gelu(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func geluAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// geluGradAVX512 is: z[i] = dy[i] * GeluGrad(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func geluGradAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// expAVX2 is: z[i] = Exp32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func expAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// logAVX2 is: z[i] = Log(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func logAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// log1pAVX2 is: z[i] = Log1p(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func log1pAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// tanhAVX2 is: z[i] = Tanh32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func tanhAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// sigmoidAVX2 is: z[i] = Sigmoid32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func sigmoidAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// erfAVX2 is: z[i] = Erf(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func erfAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// geluAVX2 is: z[i] = Gelu(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func geluAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// geluGradAVX2 is: z[i] = dy[i] * GeluGrad(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func geluGradAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
+
+// fusedTapsAVX2 is: y[j] = fma(x[r*down+k*across+j], w[r*columns+k], y[j]) for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes.
+//
+//go:noescape
+func fusedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)
+
+// roundedTapsAVX2 is: y[j] = y[j] + x[r*down+k*across+j] * w[r*columns+k] for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes.
+//
+//go:noescape
+func roundedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)

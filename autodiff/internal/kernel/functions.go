@@ -1,0 +1,77 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
+)
+
+// Rows of detmath's functions.
+
+// function writes a function of each number: of f32 an assembly loop has done the first ones.
+func function[T Float](of functionOf, z, x []T, f32 func(float32) float32, f64 func(float64) float64) {
+	n := fastFunction(of, z, x, x)
+	z, x = z[n:], x[n:]
+	if is32[T]() {
+		z, x := slice[float32](z), slice[float32](x)
+		for i := range z {
+			z[i] = f32(x[i])
+		}
+		return
+	}
+	for i := range z {
+		z[i] = T(f64(float64(x[i])))
+	}
+}
+
+// Exp writes e to the power x.
+func Exp[T Float](z, x, _ []T) { function(expOf, z, x, detmath.Exp32, detmath.Exp) }
+
+// Log writes the natural logarithm.
+func Log[T Float](z, x, _ []T) { function(logOf, z, x, log32, detmath.Log) }
+
+// Log1p writes log(1 + x).
+func Log1p[T Float](z, x, _ []T) { function(log1pOf, z, x, log1p32, detmath.Log1p) }
+
+// Tanh writes the hyperbolic tangent.
+func Tanh[T Float](z, x, _ []T) { function(tanhOf, z, x, detmath.Tanh32, detmath.Tanh) }
+
+// Sigmoid writes 1 / (1 + exp(-x)).
+func Sigmoid[T Float](z, x, _ []T) { function(sigmoidOf, z, x, detmath.Sigmoid32, detmath.Sigmoid) }
+
+// Erf writes the error function.
+func Erf[T Float](z, x, _ []T) { function(erfOf, z, x, erf32, detmath.Erf) }
+
+var erf32, log32, log1p32 = In64[float32](detmath.Erf), In64[float32](detmath.Log), In64[float32](detmath.Log1p)
+
+// Gelu writes x * (1 + erf(x/sqrt(2))) / 2.
+func Gelu[T Float](z, x, _ []T) {
+	n := fastFunction(geluOf, z, x, x)
+	detmath.GeluRow(z[n:], x[n:], nil)
+}
+
+// GeluGrad writes g times Gelu's derivative.
+func GeluGrad[T Float](z, g, x []T) {
+	n := fastFunction(geluGradOf, z, x, g)
+	detmath.GeluGradRow(z[n:], g[n:], x[n:])
+}
+
+// TanhGrad writes g * (1 - y*y).
+func TanhGrad[T Float](z, g, y []T) {
+	for i := range z {
+		z[i] = g[i] * (1 - T(y[i]*y[i]))
+	}
+}
+
+// SigmoidGrad writes g * (y * (1 - y)).
+func SigmoidGrad[T Float](z, g, y []T) {
+	for i := range z {
+		z[i] = g[i] * T(y[i]*(1-y[i]))
+	}
+}
+
+// Sqrt returns the square root, correctly rounded.
+func Sqrt[T Float](x T) T { return T(math.Sqrt(float64(x))) }
+
+// Pow returns x to the power y.
+func Pow[T Float](x, y T) T { return T(detmath.Pow(float64(x), float64(y))) }

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"go/types"
+	"math"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The functions of autodiff/internal/detmath on rows of f32, a multiple of 8 elements, of which
+// four are computed side by side in f64. Each step is one of detmath's and rounds by itself, so
+// that the bits are its own; what it decides by branches is chosen element by element.
+
+// functionLoop is a loop over z, x and, where it is a gradient, dy.
+type functionLoop struct {
+	name, doc string
+	gradient  bool // takes dy
+	emit      func(f function, x, dy reg.VecVirtual) reg.VecVirtual
+}
+
+var functionLoops = []functionLoop{
+	{"exp", "z[i] = Exp32(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+		return f.expShort(f.clamp(x, -105, 90)) // beyond, f32 has 0 or an infinity
+	}},
+	{"log", "z[i] = Log(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual { return f.log(x) }},
+	{"log1p", "z[i] = Log1p(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+		u := f.add(x, f.of(1))
+		y := f.op("VDIVPD", f.mul(f.log(u), x), f.sub(u, f.of(1)))
+		y = f.where(u, equal, 1, x, y)
+		return f.where(u, notLess, math.Inf(1), x, y)
+	}},
+	{"tanh", "z[i] = Tanh32(x[i])", false, function.tanh},
+	{"sigmoid", "z[i] = Sigmoid32(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+		e := f.expShort(f.minus(f.clamp(x, -120, 120)))
+		return f.div(f.of(1), f.add(e, f.of(1)))
+	}},
+	{"erf", "z[i] = Erf(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+		return f.where(x, unordered, 0, x, f.erf(x))
+	}},
+	{"gelu", "z[i] = Gelu(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+		e := f.erf(f.mul(x, f.of(1/math.Sqrt2)))
+		return f.mul(f.mul(x, f.of(0.5)), f.add(e, f.of(1)))
+	}},
+	{"geluGrad", "z[i] = dy[i] * GeluGrad(x[i])", true, function.geluGrad},
+}
+
+// functions emits all of them.
+func functions(c *build.Context) {
+	globals := newTables()
+	row, double := types.Typ[types.Float32], types.Typ[types.Float64]
+	for _, isa := range isas {
+		for _, l := range functionLoops {
+			rowSignature(c, l.name+isa.name, l.doc+", for n a multiple of 8, not 0", nil,
+				pointerTo(row, "z"), pointerTo(row, "x"), pointerTo(row, "dy"), pointerTo(types.NewArray(double, erfNumbers), "table"))
+			l.loop(function{&kernel{c: c, globals: globals, isa: isa, compute: f64, group: 1, lanes: isa.bytes / 8}})
+		}
+	}
+}
+
+func (l *functionLoop) loop(f function) {
+	c := f.c
+	z, x, n := param(c, "z"), param(c, "x"), param(c, "n")
+	moving := []reg.GPVirtual{z, x}
+	if l.gradient {
+		moving = append(moving, param(c, "dy"))
+	}
+	c.Label("loop")
+	for at := 0; at < 32; at += f.lanes * 4 {
+		var in [2]reg.VecVirtual
+		for i, p := range moving[1:] {
+			in[i] = f.vector()
+			c.VCVTPS2PD(operand.Mem{Base: p, Disp: at}, in[i])
+		}
+		y := l.emit(f, in[0], in[1])
+		half := f.half()
+		f.narrow("VCVTPD2PS", y, half)
+		c.VMOVUPS(half, operand.Mem{Base: z, Disp: at})
+	}
+	for _, p := range moving {
+		c.ADDQ(operand.Imm(32), p)
+	}
+	c.SUBQ(operand.Imm(8), n)
+	c.JNZ(operand.LabelRef("loop"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// function emits steps on a vector of f64.
+type function struct{ *kernel }
+
+func (f function) of(v float64) operand.Mem { return f.constant(math.Float64bits(v)).Mem }
+
+// op is an instruction of two operands, of which the second may be in memory.
+func (f function) op(name string, a reg.VecVirtual, b operand.Op) reg.VecVirtual {
+	to := f.vector()
+	f.emit(name, b, a, to)
+	return to
+}
+
+// narrow converts to elements of 32 bits.
+func (f function) narrow(name string, from, to reg.VecVirtual) {
+	f.emit(either(f.isa.masks, name, name+"Y"), from, to)
+}
+
+func (f function) add(a reg.VecVirtual, b operand.Op) reg.VecVirtual { return f.op("VADDPD", a, b) }
+func (f function) sub(a reg.VecVirtual, b operand.Op) reg.VecVirtual { return f.op("VSUBPD", a, b) }
+func (f function) mul(a reg.VecVirtual, b operand.Op) reg.VecVirtual { return f.op("VMULPD", a, b) }
+
+// load puts a constant into a register.
+func (f function) load(m operand.Mem) reg.VecVirtual {
+	v := f.vector()
+	f.c.VMOVUPD(m, v)
+	return v
+}
+
+func (f function) div(a operand.Mem, b reg.VecVirtual) reg.VecVirtual {
+	return f.op("VDIVPD", f.load(a), b)
+}
+
+// clamp limits x; a NaN, the second operand, stays.
+func (f function) clamp(x reg.VecVirtual, lo, hi float64) reg.VecVirtual {
+	return f.op("VMINPD", f.load(f.of(hi)), f.op("VMAXPD", f.load(f.of(lo)), x))
+}
+
+func (f function) signs() operand.Mem { return f.of(math.Copysign(0, -1)) }
+
+func (f function) minus(x reg.VecVirtual) reg.VecVirtual { return f.op("VXORPD", x, f.signs()) }
+
+func (f function) abs(x reg.VecVirtual) reg.VecVirtual {
+	return f.op("VANDNPD", f.load(f.signs()), x)
+}
+
+// withSign gives a number, which is not below 0, the sign of another.
+func (f function) withSign(a, sign reg.VecVirtual) reg.VecVirtual {
+	return f.op("VORPD", a, f.op("VANDPD", sign, f.signs()))
+}
+
+// where chooses yes where a compares with v, else no.
+func (f function) where(a reg.VecVirtual, predicate int, v float64, yes, no reg.VecVirtual) reg.VecVirtual {
+	return f.pick(f.compare(value{a}, predicate, value{f.load(f.of(v))}), value{yes}, value{no})[0]
+}
+
+// horner adds the products of r with coefficients, the last one first.
+func (f function) horner(r reg.VecVirtual, coefficients ...float64) reg.VecVirtual {
+	last := len(coefficients) - 1
+	s := f.load(f.of(coefficients[last]))
+	for i := last - 1; i >= 0; i-- {
+		s = f.add(f.mul(s, r), f.of(coefficients[i]))
+	}
+	return s
+}
+
+// factorials returns 1/n! from one n to another.
+func factorials(from, to int) (c []float64) {
+	f := 1.0
+	for n := 1; n <= to; n++ {
+		f *= float64(n)
+		if n >= from {
+			c = append(c, 1/f)
+		}
+	}
+	return c
+}
+
+// exponent returns k, x in units of ln(2) rounded to a whole number, and k as what a float's bits
+// gain in a product with 2^k.
+func (f function) exponent(x reg.VecVirtual) (k, bits reg.VecVirtual) {
+	const rounder = 0x1.8p52
+	sum := f.add(f.mul(x, f.of(1/math.Ln2)), f.of(rounder))
+	k, bits = f.sub(sum, f.of(rounder)), f.vector()
+	f.c.VPSLLQ(operand.Imm(52), sum, bits)
+	return k, bits
+}
+
+const (
+	ln2Hi = 6.93147180369123816490e-01
+	ln2Lo = math.Ln2 - ln2Hi
+)
+
+func (f function) expShort(x reg.VecVirtual) reg.VecVirtual {
+	k, bits := f.exponent(x)
+	r := f.sub(f.sub(x, f.mul(k, f.of(ln2Hi))), f.mul(k, f.of(ln2Lo)))
+	s := f.horner(r, append([]float64{1}, factorials(1, 9)...)...)
+	return f.op("VPADDQ", s, bits)
+}
+
+// exp is detmath's Exp of a number from -708 to 709.
+func (f function) exp(x reg.VecVirtual) reg.VecVirtual {
+	k, bits := f.exponent(x)
+	hi, lo := f.sub(x, f.mul(k, f.of(ln2Hi))), f.mul(k, f.of(ln2Lo))
+	r := f.sub(hi, lo)
+	rest := f.sub(f.sub(hi, r), lo)
+	q := f.horner(r, factorials(2, 14)...)
+	s := f.add(f.mul(f.mul(r, r), q), rest)
+	return f.op("VPADDQ", f.add(f.add(s, r), f.of(1)), bits)
+}
+
+// notLess is a comparison that a NaN passes.
+const notLess = 21
+
+// log is detmath's Log of a number that is not subnormal.
+func (f function) log(x reg.VecVirtual) reg.VecVirtual {
+	const bias, whole = 1022, 0x1p52 // a whole number below 2^52 is the end of its sum's bits
+	e := f.vector()
+	f.c.VPSRLQ(operand.Imm(52), x, e)
+	k := f.sub(f.op("VORPD", e, f.of(whole)), f.of(whole+bias))
+	m := f.op("VORPD", f.op("VANDPD", x, f.constant(uint64(1<<52-1)).Mem), f.of(0.5))
+	k = f.where(m, less, math.Sqrt2/2, f.sub(k, f.of(1)), k)
+	m = f.where(m, less, math.Sqrt2/2, f.add(m, m), m)
+	r := f.sub(m, f.of(1))
+	s := f.op("VDIVPD", r, f.add(r, f.of(2)))
+	z := f.mul(s, s)
+	var series []float64
+	for i := range 11 {
+		series = append(series, 2/float64(2*i+3))
+	}
+	h := f.mul(f.mul(r, f.of(0.5)), r)
+	y := f.add(f.mul(s, f.add(h, f.mul(z, f.horner(z, series...)))), f.mul(k, f.of(ln2Lo)))
+	y = f.sub(f.mul(k, f.of(ln2Hi)), f.sub(f.sub(h, y), r))
+	y = f.where(x, equal, 0, f.load(f.of(math.Inf(-1))), y)
+	y = f.where(x, less, 0, f.load(f.of(math.NaN())), y)
+	return f.where(x, notLess, math.Inf(1), x, y)
+}
+
+func (f function) tanh(x, _ reg.VecVirtual) reg.VecVirtual {
+	a := f.abs(x)
+	t := f.expShort(f.mul(f.clamp(a, 0, 10), f.of(-2))) // from 10 on f32 has 1
+	y := f.op("VDIVPD", f.op("VSUBPD", f.load(f.of(1)), t), f.add(t, f.of(1)))
+	z := f.mul(a, a)
+	factor := f.op("VSUBPD", f.load(f.of(1.0/3)), f.mul(z, f.of(2.0/15)))
+	near := f.sub(a, f.mul(f.mul(a, z), factor))
+	return f.withSign(f.where(a, less, 0.02, near, y), x)
+}
