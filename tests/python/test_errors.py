@@ -343,6 +343,13 @@ class TestPlan:
         with pytest.raises(TypeError, match="tensor"):
             isobit.Plan(self.problem).run(*["x"] * 4)
 
+    def test_preferences(self):
+        text = "matmul input=f32[200,300] other=f32[300,400]"  # whose workspace has a part for each thread
+        one, four = (isobit.Plan(text, num_threads=n).workspace_size for n in (1, 4))
+        assert one < four or isobit.Plan(text).describe()["row"] == "go"
+        with pytest.raises(NotImplementedError, match="preference allows 1 bytes of workspace"):
+            isobit.Plan("embedding_backward grad_output=f32[9,4] indices=i64[9] grad_weight=f32[5,4]", max_workspace=1)
+
     def test_row(self):
         plan = isobit.Plan(self.problem, row="go")
         assert plan.describe()["row"] == "go"
