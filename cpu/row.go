@@ -9,7 +9,11 @@ package cpu
 
 //go:generate go run -C ../internal/gen .
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // ISA is an instruction set, ordered: a machine that has one has those below.
 type ISA int
@@ -28,14 +32,13 @@ var isaNames = []string{Go: "go", AVX2: "avx2", AVX512: "avx512"}
 // String returns the name that ISOBIT_ROWS and a Preference use.
 func (i ISA) String() string { return isaNames[i] }
 
+// ISANames lists the instruction sets, the smallest first.
+func ISANames() []string { return slices.Clone(isaNames) }
+
 // ParseISA is the inverse of ISA.String.
 func ParseISA(name string) (ISA, bool) {
-	for i, n := range isaNames {
-		if n == name {
-			return ISA(i), true
-		}
-	}
-	return Go, false
+	i := slices.Index(isaNames, name)
+	return ISA(max(i, 0)), i >= 0
 }
 
 // Types lists the element types of a kernel's operands, in the kernel's

@@ -28,17 +28,18 @@
  *  - Any thread may call at any time. A plan may run in many threads at once.
  *  - The floating-point control state of the caller (flush-to-zero, rounding
  *    mode) neither affects a result nor is changed.
- *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
- *    environment prints a line per plan to stderr, and before it one per row that
- *    was passed over; an internal error prints its stack there).
  *  - Besides the errors listed, any function may return ISOBIT_FORKED or
  *    ISOBIT_INTERNAL.
- *    But a pointer to memory that does not exist ends the process, and so does
- *    the lack of memory or threads for Go's runtime: it reserves addresses and
- *    starts threads when the library is loaded. Runs take memory that later ones
- *    use again: 2 MB a thread, and copies, as large as these are without strides,
- *    of images and upstream gradients (grid_sample, embeddings) whose rows lie
- *    apart or are expanded, and of packed codes (dequantize_backward).
+ *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
+ *    environment prints a line per plan to stderr, and before it one per row that
+ *    was passed over; an internal error prints its stack there). But a pointer to
+ *    memory that does not exist ends the process, and so does the lack of memory
+ *    or threads for Go's runtime: it reserves addresses and starts threads when
+ *    the library is loaded.
+ *  - Runs take memory that later ones use again: 2 MB a thread, and copies, as
+ *    large as these are without strides, of images and upstream gradients
+ *    (grid_sample, embeddings) whose rows lie apart or are expanded, and of packed
+ *    codes (dequantize_backward).
  *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
  *    may run on a stack of a few kilobytes, and write past its end. With it, it
  *    runs on the thread's sigaltstack, or on one of 32 KB where there is none.

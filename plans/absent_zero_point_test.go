@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -30,7 +31,7 @@ func TestAbsentZeroPointOutsideRange(t *testing.T) {
 	} {
 		problem := plans.MustParse(c.text)
 		var want []byte
-		for _, row := range []string{"go", "avx2", "avx512"} {
+		for _, row := range cpu.ISANames() {
 			plan, err := plans.Select(0, problem, plans.Preference{Row: row})
 			if err != nil {
 				continue // not on this machine, or not for these types

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
@@ -156,7 +157,7 @@ func TestSupportIsACopy(t *testing.T) {
 func TestSetRows(t *testing.T) {
 	defer plans.SetRows("")
 	p := plans.MustParse("fake_quantize_per_tensor x=f32[100] qmin=-128 qmax=127")
-	for _, name := range []string{"go", "avx2", "avx512"} {
+	for _, name := range cpu.ISANames() {
 		require.NoError(t, plans.SetRows(name))
 		require.LessOrEqual(t, rank(plans.ISA()), rank(name))
 		plan, err := plans.Select(0, p, plans.Preference{})
@@ -180,7 +181,7 @@ func TestSetRows(t *testing.T) {
 	require.Contains(t, err.Error(), `x..."; want one of `)
 }
 
-func rank(isa string) int { return map[string]int{"go": 0, "avx2": 1, "avx512": 2}[isa] }
+func rank(isa string) int { return slices.Index(cpu.ISANames(), isa) }
 
 // The log names the problem, the row taken and why others were not.
 func TestSetVerbose(t *testing.T) {

@@ -44,7 +44,8 @@ func rangeAnd(further ...attr) []attr {
 	}, further...)
 }
 
-// groupedOp is an op over grouped elements before its granularity is known.
+// groupedOp is an op over grouped elements before its granularity is known. It has
+// a range of codes (rangeAnd), and kernels take its parameters after its data.
 type groupedOp struct {
 	name, suffix string   // around the granularity, such as "quantize" and "_backward"
 	doc          string   // op's

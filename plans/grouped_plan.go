@@ -51,7 +51,7 @@ func newGroupedPlan(p *Problem, in, out, groupOut []string) *groupedPlan {
 // types fills in the kernel's types and constants.
 func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 	t := cpu.Types{Compute: compute}
-	f.compute, f.scale, f.params = compute, f.scaleIndex(p), pickSupport(cpu.ParamRows, cpu.Types{Compute: compute})
+	f.compute, f.scale, f.params = compute, f.scaleIndex(), pickSupport(cpu.ParamRows, cpu.Types{Compute: compute})
 	f.packing = pickSupport(cpu.PackingRows, t)
 	dtype := func(k int) tensor.DType {
 		i := f.operand[k]
@@ -71,9 +71,7 @@ func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 		t.Out[k] = dtype(firstOutput + k)
 		f.args.Out[k].DType = t.Out[k]
 	}
-	if p.op.hasAttr("qmin") {
-		f.args.Lo, f.args.Hi = float64(p.int("qmin")), float64(p.int("qmax"))
-	}
+	f.args.Lo, f.args.Hi = float64(p.int("qmin")), float64(p.int("qmax"))
 	if p.op.hasAttr("rounding") {
 		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
 	}

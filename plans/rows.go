@@ -24,7 +24,7 @@ func SetRows(name string) error {
 	}
 	isa, ok := cpu.ParseISA(name)
 	if !ok {
-		return errorf(InvalidArgument, "SetRows", "name", "is %s; want one of go, avx2, avx512", quoted(name))
+		return errorf(InvalidArgument, "SetRows", "name", "is %s; want one of %s", quoted(name), strings.Join(cpu.ISANames(), ", "))
 	}
 	rowsLimit.Store(int64(isa) + 1)
 	return nil

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -268,13 +269,5 @@ func (f *groupedPlan) expandParams(w *worker, l *layout, cur *cursor, d int, n, 
 	}
 }
 
-// scaleIndex returns the operand that holds scales; zero points come after.
-func (f *groupedPlan) scaleIndex(p *Problem) int {
-	i := p.op.arg("scale")
-	for k, operand := range f.operand[:firstOutput] {
-		if operand == i && i >= 0 {
-			return k
-		}
-	}
-	return -1
-}
+// scaleIndex returns the operand that holds scales, or -1; zero points come after.
+func (f *groupedPlan) scaleIndex() int { return slices.Index(f.param[:firstOutput], true) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 )
@@ -168,7 +169,7 @@ func TestRows(t *testing.T) {
 	}
 	forEachOp(t, testcase.Small, 16, test)
 	forEachOp(t, testcase.Wide, 6, test)
-	for _, row := range []string{"go", "avx2", "avx512"} {
+	for _, row := range cpu.ISANames() {
 		if rank(row) <= rank(plans.ISA()) {
 			require.Greater(t, ran[row], 100, "row %s: %v", row, ran)
 		}

@@ -155,10 +155,8 @@ typedef struct {
 typedef struct {
   unsigned char bytes[2048];
   uint32_t size;
-  int overflow;
 } plan_key;
 
-void key_put(plan_key *k, const void *bytes, size_t size);
 isobit_plan make_plan(const char *text, const isobit_preference *preference,
                       uint64_t *workspace); /* without the GIL; 0 with an exception */
 plan_entry *plan_find(const plan_key *k);

@@ -74,7 +74,7 @@ int read_attribute(call *c, int i, PyObject *o) {
     if (!v->s) return bad_attribute(c, i, o, "a str");
     for (Py_ssize_t j = 0; j < v->size; j++) {
       char ch = v->s[j];
-      if (!(ch == '_' || (ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9')) || v->size > 32)
+      if (!(ch == '_' || (ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9')) || v->size > MAX_WORD)
         return bad_attribute(c, i, o, "one of the words that it knows");
     }
     if (v->size == 0) return bad_attribute(c, i, o, "one of the words that it knows");

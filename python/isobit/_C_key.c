@@ -4,9 +4,17 @@
 #include <stdarg.h>
 #include <string.h>
 
+_Static_assert(sizeof((plan_key){0}.bytes) >= 12 + MAX_ARGS * (4 + 8 * MAX_RANK) + MAX_ATTRS * (2 + 8 * MAX_LIST) &&
+                   MAX_WORD <= 8 * MAX_LIST,
+               "a key has room for every call");
+
+static void key_put(plan_key *k, const void *bytes, size_t size) {
+  memcpy(k->bytes + k->size, bytes, size);
+  k->size += (uint32_t)size;
+}
+
 void write_key(const call *c, plan_key *k) {
   k->size = 0;
-  k->overflow = 0;
   int32_t head[3] = {c->op->id, (int32_t)c->args[0].t.device.device_type, c->args[0].t.device.device_id};
   key_put(k, head, sizeof head);
   for (int i = 0; i < c->n; i++) {

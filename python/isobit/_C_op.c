@@ -17,10 +17,6 @@
 static int run(call *c) {
   plan_key key;
   write_key(c, &key);
-  if (key.overflow) {
-    PyErr_Format(PyExc_ValueError, "%s: too many dimensions", c->op->name);
-    return -1;
-  }
   plan_entry *e = plan_find(&key);
   if (lib_usable && (!e || e->workspace)) { /* which is for the number of threads that the plan was made with */
     int told = threads_told;

@@ -17,7 +17,7 @@ typedef struct {
   long long low, high; /* a slice as in Python; PART_LITERAL: low is the value */
 } shape_part;
 
-enum { MAX_NAME = 62 };
+enum { MAX_NAME = 62, MAX_WORD = 32 };
 /* A name as messages have it: between two bytes 1, by which _op.py finds it and says what torch's schema calls it. */
 typedef char marked_name[MAX_NAME + 3];
 

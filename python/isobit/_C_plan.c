@@ -12,15 +12,6 @@ static plan_entry table[SETS][WAYS];
 static uint64_t hits, misses, now; /* now: the clock of last uses */
 int threads_told;
 
-void key_put(plan_key *k, const void *bytes, size_t size) {
-  if (k->size + size > sizeof k->bytes) {
-    k->overflow = 1;
-    return;
-  }
-  memcpy(k->bytes + k->size, bytes, size);
-  k->size += (uint32_t)size;
-}
-
 static uint32_t hash_of(const plan_key *k) {
   uint64_t h = 0x9E3779B97F4A7C15u ^ k->size, word;
   uint32_t i = 0;

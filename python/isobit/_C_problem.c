@@ -60,14 +60,14 @@ typedef struct {
   int n, n_written;
 } plan_args;
 
-static int take_written(plan_args *c, int i, int run) {
+static int take_written(plan_args *c, int i) {
   tensor_arg *a = &c->args[i];
   if (a->read_only) {
     PyErr_Format(PyExc_ValueError, "isobit: %s is read-only and would be written", positions[i]);
     return -1;
   }
   int is_tensor = is_plain(a->object) ? 1 : PyObject_IsInstance(a->object, torch.types[0]);
-  if (is_tensor <= 0 || !run) return is_tensor < 0 ? -1 : 0;
+  if (is_tensor <= 0) return is_tensor;
   int wants = wants_gradient(a->object, &a->t);
   if (wants > 0)
     PyErr_Format(PyExc_RuntimeError, "isobit: %s: an output requires a gradient; use torch.no_grad()", positions[i]);
@@ -79,10 +79,10 @@ static int take_written(plan_args *c, int i, int run) {
   return wants || frozen ? -1 : 0;
 }
 
-static int take_all(plan_args *c, PyObject *tensors, PyObject *writes, int run) {
+static int take_all(plan_args *c, PyObject *tensors, PyObject *writes) {
   Py_ssize_t n = PyTuple_Size(tensors), n_writes = PyTuple_Size(writes);
   if (n > MAX_ARGS) {
-    PyErr_Format(PyExc_TypeError, "isobit: %zd tensors came; want at most %d", n, MAX_ARGS);
+    PyErr_Format(PyExc_ValueError, "isobit: %zd tensors came; want at most %d", n, MAX_ARGS);
     return -1;
   }
   for (; c->n < n; c->n++) {
@@ -90,7 +90,7 @@ static int take_all(plan_args *c, PyObject *tensors, PyObject *writes, int run) 
     PyObject *o = PyTuple_GetItem(tensors, i);
     if (!(c->present[i] = o != Py_None)) continue;
     if (tensor_take(o, &c->args[i], "isobit", positions[i]) ||
-        (i < n_writes && PyTuple_GetItem(writes, i) == Py_True && take_written(c, i, run))) {
+        (i < n_writes && PyTuple_GetItem(writes, i) == Py_True && take_written(c, i))) {
       c->n++;
       return -1;
     }
@@ -115,12 +115,7 @@ static int count_written(const plan_args *c) {
  * that it is good for, the size of its workspace, and, per tensor, whether it is written. None is an absent tensor.
  * False, with nothing done, where the generation is another one. */
 PyObject *plan_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-  (void)module;
-  if (nargs != 3 || !PyTuple_Check(args[0]) || PyTuple_Size(args[0]) != 4 || !PyTuple_Check(args[1]) ||
-      !PyTuple_Check(PyTuple_GetItem(args[0], 3))) {
-    PyErr_SetString(PyExc_TypeError, "plan_call: want a plan, a tuple of tensors, a bool");
-    return NULL;
-  }
+  (void)module, (void)nargs;
   if (lib_ready()) return NULL;
   unsigned long long handle = PyLong_AsUnsignedLongLong(PyTuple_GetItem(args[0], 0));
   unsigned long long generation = PyLong_AsUnsignedLongLong(PyTuple_GetItem(args[0], 1));
@@ -130,7 +125,7 @@ PyObject *plan_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
   int run = args[2] == Py_True, failed;
   plan_args c;
   c.n = c.n_written = 0;
-  failed = take_all(&c, args[1], PyTuple_GetItem(args[0], 3), run);
+  failed = take_all(&c, args[1], PyTuple_GetItem(args[0], 3));
   if (!failed && run) {
     failed = plan_run(handle, workspace, c.args, c.present, c.n) || count_written(&c);
   } else if (!failed) {

@@ -66,14 +66,10 @@ static int producer_stream(PyObject *object, PyObject **stream, const char *op, 
   PyObject *device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
   int type = 0, index = 0;
   if (!device) return -1;
-  if (!PyTuple_Check(device)) {
-    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack_device__ gave no tuple; want two ints", op, name);
-    Py_DECREF(device);
-    return -1;
-  }
-  int ok = PyArg_ParseTuple(device, "ii", &type, &index);
+  int is_pair = PyTuple_Check(device) && PyArg_ParseTuple(device, "ii", &type, &index);
+  if (!is_pair) PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack_device__ gave %R; want two ints", op, name, device);
   Py_DECREF(device);
-  if (!ok) return -1;
+  if (!is_pair) return -1;
   if (type != kDLCUDA && type != kDLCUDAManaged) return 0;
   PyObject *raw = PyObject_CallFunction(torch.raw_stream, "i", index);
   if (!raw) return -1;
@@ -200,8 +196,7 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
   a->api = exchange_api(Py_TYPE(object));
   int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);
   if (failed) {
-    if (a->api || is_plain(object) || !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_BufferError))
-      name_failure(op, name);
+    if (a->api || is_plain(object) || PyErr_ExceptionMatches(PyExc_BufferError)) name_failure(op, name);
     return -1;
   }
   return 0;
@@ -241,8 +236,6 @@ void tensor_release(tensor_arg *a) {
   if (a->versioned && a->versioned->deleter) a->versioned->deleter(a->versioned);
   if (a->unversioned && a->unversioned->deleter) a->unversioned->deleter(a->unversioned);
   PyErr_Restore(type, value, trace);
-  a->versioned = NULL;
-  a->unversioned = NULL;
 }
 
 int64_t tensor_count(const DLTensor *t) {
@@ -271,6 +264,6 @@ int find_dtype(uint8_t code, uint8_t bits) {
 int is_float_dtype(DLDataType dtype) { return dtype.code == kDLFloat || dtype.code == kDLBfloat; }
 
 const char *dtype_name(DLDataType dtype) {
-  int found = dtype.lanes == 1 ? find_dtype(dtype.code, dtype.bits) : -1;
+  int found = find_dtype(dtype.code, dtype.bits);
   return found < 0 ? NULL : torch.dtypes[found].name;
 }

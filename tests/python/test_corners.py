@@ -219,7 +219,7 @@ def test_plans_that_were_not_made_and_what_they_hand_out(capfd):
         def __dlpack_device__(self):
             return [1, 0]
 
-    with pytest.raises(TypeError, match="quantize_per_tensor: x: its __dlpack_device__ gave no tuple"):
+    with pytest.raises(TypeError, match="quantize_per_tensor: x: its __dlpack_device__ gave .*; want two ints"):
         plan.run(Odd(), torch.ones(()), None, torch.empty(4, dtype=torch.int8))
 
 

@@ -10,6 +10,7 @@ import pytest
 NEW = ctypes.pythonapi.PyCapsule_New
 NEW.restype, NEW.argtypes = ctypes.py_object, (c_void_p, ctypes.c_char_p, c_void_p)
 DELETER = ctypes.CFUNCTYPE(None, c_void_p)
+READ = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
 
 
 class DLTensor(ctypes.Structure):
@@ -42,6 +43,19 @@ class ManagedVersioned(ctypes.Structure):
     )
 
 
+class ExchangeTable(ctypes.Structure):
+    _fields_ = (
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("previous", c_void_p),
+        ("allocate", c_void_p),
+        ("export", c_void_p),
+        ("wrap", c_void_p),
+        ("read", READ),
+        ("stream", c_void_p),
+    )
+
+
 class Producer:
     """Six floats from 1 on, but for what is said; counts the tensors that were not given back."""
 
@@ -71,6 +85,7 @@ class Producer:
         return NEW(ctypes.addressof(self.managed), self.name, None)
 
 
+KEPT = []  # tables that the extension has looked up
 PLAN = isobit.Plan("quantize_per_tensor x=f32[6] zero_point=none q=s8 qmin=-8 qmax=7")
 
 GOOD = {
@@ -126,3 +141,55 @@ def test_malformed_tensors(words, versioned):
         with pytest.raises((TypeError, ValueError)) as raised:
             call(method, Producer(versioned=versioned, **BAD[words]))
         assert str(raised.value).startswith("quantize_per_tensor: x") and words in str(raised.value)
+
+
+@pytest.mark.parametrize("answer", (3, (1,), ("cpu", 0), (1, 1 << 40)), ids=str)
+def test_devices_that_are_no_pair_of_ints(answer):
+    producer = Producer()
+    producer.device = answer
+    with pytest.raises(TypeError, match=r"^quantize_per_tensor: x: its __dlpack_device__ gave .*; want two ints"):
+        call(PLAN.run, producer)
+
+
+def test_what_lacks_a_method_is_no_tensor():
+    for missing in ("__dlpack__", "__dlpack_device__"):
+        kind = type("Half", (), {name: lambda _: (1, 0) for name in {"__dlpack__", "__dlpack_device__"} - {missing}})
+        with pytest.raises(TypeError, match="^quantize_per_tensor: x must be a tensor, not Half"):
+            PLAN.run(kind(), np.float32([1]), None, np.zeros(6, np.int8))
+
+
+def test_an_error_of_a_producer_is_raised_at_once():
+    """Only one that does not know max_version is asked again, without it."""
+    calls = []
+
+    class Refusing(Producer):
+        def __dlpack__(self, **_):
+            calls.append(1)
+            raise BufferError("not exportable")
+
+    with pytest.raises(TypeError, match="quantize_per_tensor: x cannot be read as a DLPack tensor: not exportable"):
+        call(PLAN.run, Refusing())
+    assert len(calls) == 1
+
+
+def test_exchange_tables():
+    """The first table of a version that is known is taken, if it can read: else the type's __dlpack__."""
+    other = Producer(shape=(2, 3))  # whose shape the plan refuses, so that who was asked is seen
+
+    def read(_, to):
+        ctypes.memmove(to, ctypes.addressof(other.managed.tensor), ctypes.sizeof(DLTensor))
+        return 0
+
+    reads, nothing = READ(read), READ()
+    known, mute = ExchangeTable(1, 3, read=reads), ExchangeTable(1, 3, read=nothing)
+    newer = ExchangeTable(2, 0, read=reads)
+    newer_of_known = ExchangeTable(2, 0, ctypes.addressof(known), read=nothing)
+    for table, is_read in ((known, True), (mute, False), (newer, False), (newer_of_known, True)):
+        capsule = NEW(ctypes.addressof(table), b"dlpack_exchange_api", None)
+        kind = type("Tabled", (Producer,), {"__dlpack_c_exchange_api__": capsule})
+        if is_read:
+            with pytest.raises(ValueError, match=r"x has shape \[2, 3\]; want \[6\]"):
+                call(PLAN.run, kind())
+        else:
+            assert call(PLAN.run, kind()) == [1, 2, 3, 4, 5, 6]
+    KEPT.extend((known, reads))

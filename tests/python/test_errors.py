@@ -246,9 +246,10 @@ def test_a_view_that_needs_resolving():
     for view in (x, dense, x.as_strided((4, 6), (6, 1)).as_strided(x.shape, x.stride())):
         assert view.is_neg()
         assert torch.equal(isobit.fake_quantize_per_channel_affine(view, S, Z, 0, -128, 127), want)
-    plan = isobit.Plan("quantize_per_tensor x=f32[4,6] zero_point=none q=s8 qmin=-8 qmax=7")
-    with pytest.raises(ValueError, match="resolve_neg"):
-        plan.run(x, torch.tensor(1.0), None, torch.empty(4, 6, dtype=torch.int8))
+    for name, view in (("f32", x), ("bf16", torch._neg_view(draw(4, 6, dtype=torch.bfloat16)))):
+        plan = isobit.Plan(f"quantize_per_tensor x={name}[4,6] zero_point=none q=s8 qmin=-8 qmax=7")
+        with pytest.raises(ValueError, match="resolve_neg"):
+            plan.run(view, torch.tensor(1.0), None, torch.empty(4, 6, dtype=torch.int8))
 
 
 def test_out_with_a_gradient():
@@ -336,8 +337,18 @@ class TestPlan:
     def test_wrong_count(self):
         with pytest.raises(ValueError, match="want 4"):
             isobit.Plan(self.problem).run(np.ones(6, np.float32))
+        for n in (5, 13):
+            with pytest.raises(ValueError, match=f"{n} tensors.*want"):
+                isobit.Plan(self.problem).run(*[np.ones(6, np.float32)] * n)
         with pytest.raises(TypeError, match="tensor"):
             isobit.Plan(self.problem).run(*["x"] * 4)
+
+    def test_preferences(self):
+        text = "matmul input=f32[200,300] other=f32[300,400]"  # whose workspace has a part for each thread
+        one, four = (isobit.Plan(text, num_threads=n).workspace_size for n in (1, 4))
+        assert one < four or isobit.Plan(text).describe()["row"] == "go"
+        with pytest.raises(NotImplementedError, match="preference allows 1 bytes of workspace"):
+            isobit.Plan("embedding_backward grad_output=f32[9,4] indices=i64[9] grad_weight=f32[5,4]", max_workspace=1)
 
     def test_row(self):
         plan = isobit.Plan(self.problem, row="go")

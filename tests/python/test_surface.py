@@ -9,6 +9,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 X, S, Z = draw(3, 4), torch.tensor([0.1, 0.2, 0.3]), torch.zeros(3, dtype=torch.int32)
 INT8 = (-128, 127, torch.int8)
+PLAN = isobit.Plan("fake_quantize_per_tensor x=f32[3,4] zero_point=none qmin=-8 qmax=7")
+
+
+class Sub(torch.Tensor):
+    pass
 
 
 def fake(x, s, **keywords):
@@ -32,10 +37,9 @@ OUTS = {
         X, torch.ones(4, 4, dtype=torch.int8), torch.ones(4, 1), group_size=4, out=out
     ),
     "embedding with max_norm": lambda out: isobit.embedding(torch.tensor([1, 0, 2]), X.clone(), max_norm=1.0, out=out),
-    "plan": lambda out: isobit.Plan("fake_quantize_per_tensor x=f32[3,4] zero_point=none qmin=-8 qmax=7").run(
-        X, S[0], None, out
-    ),
-    "subclass": lambda out: fake(X, S, out=out.as_subclass(type("Sub", (torch.Tensor,), {}))),
+    "plan": lambda out: PLAN.run(X, S[0], None, out),
+    "plan, of a subclass": lambda out: PLAN.run(X, S[0], None, out.as_subclass(Sub)),
+    "subclass": lambda out: fake(X, S, out=out.as_subclass(Sub)),
 }
 
 
@@ -83,8 +87,9 @@ def test_out_without_elements_becomes_the_result(name):
 
 def test_a_plan_does_not_write_what_wants_a_gradient():
     plan, out = isobit.Plan("quantize_per_tensor x=f32[3,4] q=f32 zero_point=none qmin=-8 qmax=7"), torch.empty(3, 4)
-    with pytest.raises(RuntimeError, match="an output requires a gradient"):
-        plan.run(X, S[0], None, out.requires_grad_())
+    for call in (plan.can_implement, plan.run):
+        with pytest.raises(RuntimeError, match="an output requires a gradient"):
+            call(X, S[0], None, out.requires_grad_())
     with torch.no_grad():
         plan.run(X, S[0], None, out)
     assert_same(out.detach(), isobit.quantize_per_tensor(X, S[0], None, -8, 7, torch.float32))

@@ -16,8 +16,6 @@ from .._out import write_out
 from .._vmap import vmap_elementwise
 from ._granularity import GRANULARITIES, code_name, is_float8, of_all, without_zero_point
 
-Number = float | Tensor
-
 
 def _backward_of(op: Op, leading: int) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
@@ -80,7 +78,7 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
 
 def quantize_per_tensor(
     input: Tensor,
-    scale: Number,
+    scale: float | Tensor,
     zero_point: int | Tensor | None,
     quant_min: int,
     quant_max: int,
@@ -184,7 +182,7 @@ def gradient(name: str, args: tuple[Any, ...], rounding: str, code_dtype: torch.
 def quantize_per_tensor_backward(
     grad_output: Tensor,
     input: Tensor,
-    scale: Number,
+    scale: float | Tensor,
     zero_point: int | Tensor | None,
     quant_min: int,
     quant_max: int,
