@@ -166,8 +166,8 @@ python_tests() {
   $python -m pytest tests/python examples/digits examples/digits-go
   local rows
   for rows in go avx2; do
-    step "test: python, with ISOBIT_ROWS=$rows (formulas of gradients, which have no rows: above)"
-    ISOBIT_ROWS=$rows $python -m pytest tests/python/test_values.py tests/python/test_gradients.py -k 'not FiniteDifferences'
+    step "test: python, with ISOBIT_ROWS=$rows"
+    ISOBIT_ROWS=$rows $python -m pytest tests/python/test_values.py tests/python/test_gradients.py
   done
 }
 
