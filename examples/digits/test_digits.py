@@ -1,5 +1,6 @@
 """The main job in seconds: three languages, one digest."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -42,11 +43,15 @@ def test_the_servers_compute_the_bits_of_the_trained_network(out):
 @pytest.mark.parametrize("language", ["python", "cpp"])
 def test_the_definitions_compute_them_too(out, language):
     """ISOBIT_ROWS=go: without the vector instructions."""
-    assert serve(language, out).stdout == serve(language, out, ISOBIT_ROWS="go").stdout != ""
+    digest = serve(language, out, ISOBIT_ROWS="go").stdout.split()[-1]
+    assert len(digest) == 64 and digest in (out / "log.txt").read_text()
 
 
-@pytest.mark.parametrize("language", ["python", "cpp", "go"])
-@pytest.mark.parametrize("size", [4, 1000, 20_000])
+# In Python it is safetensors that refuses, after seconds of imports.
+CUTS = [("python", 20_000), *itertools.product(("cpp", "go"), (4, 1000, 20_000))]
+
+
+@pytest.mark.parametrize(("language", "size"), CUTS)
 def test_a_truncated_model_is_refused(out, language, size):
     (out / "cut").write_bytes((out / "model.safetensors").read_bytes()[:size])
     result = serve(language, out, "cut")

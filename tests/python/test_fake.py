@@ -34,9 +34,12 @@ def on_meta(f, *args, **keywords):
     return outcome(f, *args, **keywords)
 
 
+FAKE = FakeTensorMode()
+
+
 def faked(f, *args, **keywords):
-    with FakeTensorMode() as mode:
-        args, keywords = tree_map_only(torch.Tensor, mode.from_tensor, (args, keywords))
+    args, keywords = tree_map_only(torch.Tensor, FAKE.from_tensor, (args, keywords))
+    with FAKE:
         return outcome(f, *args, **keywords)
 
 
@@ -75,9 +78,9 @@ def others(name, value):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "argument"), [c for c in CASES if not c[0].startswith("set_")], ids=lambda v: v)
 def test_what_is_wrong_is_said_of_tensors_without_memory(name, argument):
-    f = getattr(isobit, name)
-    for value in others(argument, good(name)[argument]):
-        arguments = good(name) | {argument: value}
+    f, usual = getattr(isobit, name), good(name)
+    for value in others(argument, usual[argument]):
+        arguments = usual | {argument: value}
         if argument != "out" and "out" in arguments:
             arguments["out"] = None
         real = outcome(f, **arguments)

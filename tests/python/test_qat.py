@@ -167,6 +167,9 @@ def test_hooks_of_fake_quantizers_run_and_change_no_bit(name):
         assert_same(layer(x).detach(), plain.bias.detach().expand(5, 6))
 
 
+OF_EACH_KIND = ("static int8", "learned groups", "columns", "weight not quantized")
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_backward_hooks_of_fake_quantizers_run_and_change_no_bit(name):
     _, plain = layer_of(name)
@@ -194,7 +197,7 @@ def test_backward_hooks_of_fake_quantizers_run_and_change_no_bit(name):
             fake.register_forward_hook(lambda m, args, y: None)
     for fake in fakes:
         fake.register_full_backward_hook(lambda m, dx, dy: (dx[0] * 2,))
-    doubled = gradients(torch.compile(layer, backend="aot_eager"))
+    doubled = gradients(torch.compile(layer, backend="aot_eager") if name in OF_EACH_KIND else layer)
     if layer.weight_fake_quantizer is not None:
         assert_same(layer.weight.grad, 2 * plain.weight.grad)
     assert_same(doubled[1], want[1] * (1 + (layer.activation_fake_quantizer is not None)))
