@@ -17,7 +17,7 @@ import (
 func TestRenormRows(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	r := rand.New(rand.NewPCG(9, 10))
-	for _, size := range []struct{ rows, columns int }{{7, 1}, {9, 63}, {300, 64}, {20, 65}, {5, 768}, {3, 1000}, {2, 65536}, {2, 70001}, {1, 131200}} {
+	for _, size := range []struct{ rows, columns int }{{7, 1}, {9, 63}, {300, 64}, {20, 65}, {5, 768}, {3, 1000}, {1, 65536}, {1, 131200}} {
 		for _, dtype := range []string{"f32", "f64", "bf16", "f16"} {
 			for _, p := range []string{"1", "2", "3", "inf", "1.5", "0", "-inf"} {
 				if size.columns > 65536 && (p == "1.5" || p == "0" || p == "-inf") { // the definition's

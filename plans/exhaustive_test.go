@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,8 +46,10 @@ func evaluate(t *testing.T, text string, inputs []tensor.View, want func(out ten
 // rowsOf lists the rows of an op.
 func rowsOf(op string) []string { return supportOf(op).Rows }
 
+var support = sync.OnceValue(plans.Support)
+
 func supportOf(op string) plans.SupportOp {
-	for _, s := range plans.Support() {
+	for _, s := range support() {
 		if s.Op == op {
 			return s
 		}

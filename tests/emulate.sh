@@ -32,7 +32,7 @@ compare() {
   [ -z "$1" ] || test+=(-exec "$1")
   "${test[@]}" ./tests -run '^TestGolden$'
   "${test[@]}" ./tensor ./cpu ./autodiff/internal/...
-  "${test[@]}" ./autodiff -skip 'Allocate|Memory|Goroutines|NothingIsFused'
+  "${test[@]}" ./autodiff -skip 'Allocate|Memory|Goroutines'
   "${test[@]}" ./plans -run 'Rows|Views|Every|Sums|Exact|Float8|Packed|Gradients|Strides|Absent|WeightOnly|Bag|Bicubic|Turned'
 }
 

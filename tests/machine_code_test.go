@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,22 +83,4 @@ func asksToFuse(t *testing.T, line string) bool {
 	number, err := strconv.Atoi(at[2])
 	require.NoError(t, err)
 	return strings.Contains(strings.Split(string(text), "\n")[number-1], "math.FMA(")
-}
-
-// build.sh vets one target beside the machine's own. Every file that others
-// have, with assembly or without, one of these has.
-func TestVettedFiles(t *testing.T) {
-	const list = "{{$p := .ImportPath}}{{range .GoFiles}}{{$p}}/{{.}} {{end}}{{range .TestGoFiles}}{{$p}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$p}}/{{.}} {{end}}"
-	files := func(target string) []string {
-		system, arch, _ := strings.Cut(target, "/")
-		return strings.Fields(goTool(t, "..", []string{"GOOS=" + system, "GOARCH=" + arch}, "list", "-f", list, "./..."))
-	}
-	require.Contains(t, readRoot(t, "build.sh"), "GOOS=windows GOARCH=386 go vet")
-	vetted := slices.Concat(files("linux/amd64"), files("windows/386"))
-	require.Greater(t, len(vetted), 600)
-	for _, target := range []string{"linux/arm64", "darwin/arm64", "windows/amd64", "windows/arm64", "freebsd/riscv64", "js/wasm"} {
-		for _, file := range files(target) {
-			require.Contains(t, vetted, file, target)
-		}
-	}
 }

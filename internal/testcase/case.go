@@ -71,7 +71,9 @@ func NewCase(s *Source, text string) (*Case, error) {
 		if a.Direction == "out" {
 			draw = func() float64 { return 77 }
 		}
-		for range tensor.NumElements(a.Shape) {
+		n := tensor.NumElements(a.Shape)
+		a.Before = make([]byte, 0, n*a.DType.Size())
+		for range n {
 			a.Before = Encode(a.Before, a.DType, draw())
 		}
 	}
@@ -151,7 +153,7 @@ func (c *Case) Run(o Options) (outputs [][]byte, err error) {
 		if err := placed[i].Stray(); err != nil {
 			return nil, fmt.Errorf("%s: %w", a.Name, err)
 		}
-		if a.In() && a.Name != o.InPlace[1] && !placed[i].protected && !bytes.Equal(placed[i].Read(), a.Before) {
+		if a.In() && a.Name != o.InPlace[1] && !placed[i].protected && !bytes.Equal(placed[i].elements(), a.Before) {
 			return nil, fmt.Errorf("%s: the input was written", a.Name)
 		}
 	}

@@ -229,10 +229,18 @@ func offsets(v *tensor.View, first int64) []int64 {
 	return list
 }
 
-// Read returns the elements, compact.
+// Read returns the elements, compact, in memory of their own.
 func (p *Placed) Read() []byte {
 	if p.offsets == nil {
 		return bytes.Clone(p.Memory)
+	}
+	return p.elements()
+}
+
+// elements returns the elements, compact, which may be the tensor's memory.
+func (p *Placed) elements() []byte {
+	if p.offsets == nil {
+		return p.Memory
 	}
 	data := make([]byte, int64(len(p.offsets))*p.View.DType.Size())
 	p.move(data, false)
