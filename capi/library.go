@@ -12,7 +12,6 @@ import "C"
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -21,21 +20,18 @@ import (
 )
 
 // environment passes isobit's environment variables on. Go has its own copy of
-// the environment, from before the host program changed it: C's is asked.
+// the environment, from before the host program changed it: C's comes after it.
 var environment = sync.OnceValue(func() error {
 	get := func(name string) string {
 		key := C.CString(name)
 		defer C.free(unsafe.Pointer(key))
 		return C.GoString(C.getenv(key))
 	}
+	plans.SetVerbose(nil)
 	if v := get("ISOBIT_VERBOSE"); v != "" && v != "0" {
-		plans.SetVerbose(func(line string) { os.Stderr.WriteString(line + "\n") })
+		plans.SetVerbose(plans.LogToStderr)
 	}
-	rows := get("ISOBIT_ROWS")
-	if rows == "" {
-		return nil
-	}
-	err := plans.SetRows(rows)
+	err := plans.SetRows(get("ISOBIT_ROWS"))
 	if e, ok := errors.AsType[*plans.Error](err); ok { // the variable is what the caller set
 		e.Op, e.Arg = "", "ISOBIT_ROWS"
 	}

@@ -85,7 +85,7 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 		store(w, l, cur, extremes)
 	})
 	// In one step, unless another row is asked for.
-	if pl.needs == rowsCap() {
+	if pl.needs == cpu.Allowed() {
 		fold.store = store
 		switch {
 		case quantize == nil:

@@ -63,7 +63,7 @@ func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 	l.coalesce(1)
 	c.hasCopies = true
 	m.reserve(l.count(), size)
-	if rows := rowsCap(); m.copier.size != size || m.rows != rows {
+	if rows := cpu.Allowed(); m.copier.size != size || m.rows != rows {
 		m.copier, m.rows = newCopier(v.DType), rows
 	}
 	c.compacting = m

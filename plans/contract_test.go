@@ -155,7 +155,7 @@ func TestSupportIsACopy(t *testing.T) {
 
 // A cap on rows holds for Select, and is lifted again.
 func TestSetRows(t *testing.T) {
-	defer plans.SetRows("")
+	defer limitRowsAgain()
 	p := plans.MustParse("fake_quantize_per_tensor x=f32[100] qmin=-128 qmax=127")
 	for _, name := range cpu.ISANames() {
 		require.NoError(t, plans.SetRows(name))
@@ -186,7 +186,7 @@ func rank(isa string) int { return slices.Index(cpu.ISANames(), isa) }
 // The log names the problem, the row taken and why others were not.
 func TestSetVerbose(t *testing.T) {
 	defer plans.SetVerbose(nil)
-	defer plans.SetRows("")
+	defer limitRowsAgain()
 	require.NoError(t, plans.SetRows("go"))
 	var log []string
 	plans.SetVerbose(func(line string) { log = append(log, line) })

@@ -15,7 +15,7 @@ import (
 func TestFewRows(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	defer plans.SetStreamFrom(1)()
-	defer plans.SetRows("")
+	defer limitRowsAgain()
 	for _, s := range []struct{ rows, columns, positions int }{
 		{1, 128, 5}, {1, 130, 257}, {1, 300, 3100}, {2, 128, 2600}, {3, 257, 4000}, {40, 129, 90}, {500, 128, 1100},
 	} {

@@ -156,7 +156,7 @@ func readsMuch(c *call) bool {
 // readsRows reports whether kernels read the channels of a pixel as one row (cpu/grid_rows.go).
 func (c *call) readsRows(input int, takes func(d tensor.DType, mode cpu.Mode, channels int64) bool) bool {
 	v := &c.args[input]
-	return rowsCap() >= cpu.AVX2 && v.Stride(1) == 1 && takes(v.DType, samplerMode(&c.problem), v.Shape[1])
+	return cpu.Allowed() >= cpu.AVX2 && v.Stride(1) == 1 && takes(v.DType, samplerMode(&c.problem), v.Shape[1])
 }
 
 // readsMost reports whether there are so many samples (or gradients of them) that

@@ -106,8 +106,11 @@ type plan struct {
 
 // Select checks the problem and picks the first row that takes it. The stream is
 // not used yet: loading a device's kernels waits for none. Errors are of the kinds
-// InvalidProblem, Unsupported and DeviceError.
+// InvalidProblem, Unsupported and DeviceError, and InvalidArgument of ISOBIT_ROWS.
 func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
+	if err := wrongCap.Load(); err != nil {
+		return nil, err
+	}
 	if p.op == nil {
 		return nil, errorf(InvalidProblem, "", "problem", "is empty; want one made by Parse")
 	}

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -10,41 +11,48 @@ import (
 )
 
 var (
-	best      = cpu.Best()
-	rowsLimit atomic.Int64 // 1 + the largest cpu.ISA that rows may need; 0 means no limit
-	verbose   atomic.Pointer[func(line string)]
+	verbose  atomic.Pointer[func(line string)]
+	wrongCap atomic.Pointer[Error] // of ISOBIT_ROWS
 )
 
-// SetRows caps the rows that Select takes: "go", "avx2" or "avx512"; "" lifts
-// the cap. It is what ISOBIT_ROWS sets.
+// What the program's environment asks for comes before any other setting.
+func init() {
+	if v := os.Getenv("ISOBIT_VERBOSE"); v != "" && v != "0" {
+		SetVerbose(LogToStderr)
+	}
+	wrongCap.Store(limitRows(os.Getenv("ISOBIT_ROWS"), "", "ISOBIT_ROWS"))
+}
+
+// SetRows caps the rows that Select takes, and autodiff's loops: "go", "avx2" or
+// "avx512"; "" lifts the cap. It comes after ISOBIT_ROWS in the environment.
 func SetRows(name string) error {
-	if name == "" {
-		rowsLimit.Store(0)
-		return nil
+	if err := limitRows(name, "SetRows", "name"); err != nil {
+		return err
 	}
-	isa, ok := cpu.ParseISA(name)
-	if !ok {
-		return errorf(InvalidArgument, "SetRows", "name", "is %s; want one of %s", quoted(name), strings.Join(cpu.ISANames(), ", "))
-	}
-	rowsLimit.Store(int64(isa) + 1)
+	wrongCap.Store(nil)
 	return nil
 }
 
-// rowsCap returns the largest instruction set that rows may need.
-func rowsCap() cpu.ISA {
-	if limit := rowsLimit.Load(); limit > 0 {
-		return min(best, cpu.ISA(limit-1))
+func limitRows(name, op, arg string) *Error {
+	isa, ok := cpu.ParseISA(name)
+	switch {
+	case name == "":
+		isa = cpu.Best()
+	case !ok:
+		return errorf(InvalidArgument, op, arg, "is %s; want one of %s", quoted(name), strings.Join(cpu.ISANames(), ", "))
 	}
-	return best
+	cpu.Limit(isa)
+	return nil
 }
 
 // ISA returns the name of the largest instruction set in use.
-func ISA() string { return rowsCap().String() }
+func ISA() string { return cpu.Allowed().String() }
 
 // SetVerbose makes Select report each problem's text, the row taken (SKU.Row),
 // and the rows refused with the reason: a line per plan, and one before it per
-// row that was passed over. It is what ISOBIT_VERBOSE=1 sets; nil ends it. Every
-// goroutine that selects calls log, at the same time as others.
+// row that was passed over. It comes after ISOBIT_VERBOSE=1 in the environment,
+// which logs to standard error; nil ends it. Every goroutine that selects calls
+// log, at the same time as others.
 func SetVerbose(log func(line string)) {
 	if log == nil {
 		verbose.Store(nil)
@@ -52,6 +60,9 @@ func SetVerbose(log func(line string)) {
 	}
 	verbose.Store(&log)
 }
+
+// LogToStderr is what ISOBIT_VERBOSE=1 has for a log.
+func LogToStderr(line string) { fmt.Fprintln(os.Stderr, line) }
 
 func verbosef(format string, a ...any) {
 	if log := verbose.Load(); log != nil {
@@ -70,9 +81,9 @@ func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err 
 		switch {
 		case pl.pref.Row != "" && r.Name != pl.pref.Row:
 			reason = "preference"
-		case r.Needs > rowsCap():
+		case r.Needs > cpu.Allowed():
 			reason = "needs " + r.Needs.String()
-			refusal = fmt.Sprintf("%s; this machine, or %s, allows %s", reason, named("SetRows"), rowsCap())
+			refusal = fmt.Sprintf("%s; this machine, or %s, allows %s", reason, named("SetRows"), cpu.Allowed())
 		default:
 			if kernel, ok := r.Pick(t); ok {
 				pl.row, pl.needs = r.Name, r.Needs
@@ -115,6 +126,6 @@ func namesOf[F any](table []cpu.Row[F]) func() []string {
 // pickSupport picks the first of a table of helpers of kernels, such as those that
 // expand parameters, that the machine and the user's cap allow.
 func pickSupport[F any](table []cpu.Row[F], t cpu.Types) F {
-	f, _ := cpu.PickUpTo(table, rowsCap(), t)
+	f, _ := cpu.PickUpTo(table, cpu.Allowed(), t)
 	return f
 }

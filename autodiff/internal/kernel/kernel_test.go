@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/internal/testcase"
 )
 
@@ -23,7 +24,7 @@ var sizes = []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 200, 1000,
 
 // TestAssembly compares every assembly loop with its Go loop.
 func TestAssembly(t *testing.T) {
-	if !hasAVX2 {
+	if !hasAVX2() {
 		t.Skip("this machine has no AVX2")
 	}
 	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-45, -1e-45, 3e38}
@@ -49,9 +50,8 @@ func TestAssembly(t *testing.T) {
 					y[i] = special[i/3%len(special)]
 				}
 			}
-			run := func(assembly bool) []float32 {
-				hasAVX2 = assembly
-				defer func() { hasAVX2 = true }()
+			run := func(rows cpu.ISA) []float32 {
+				cpu.Limit(rows)
 				// Guards on either side must stay as they are.
 				z := append([]float32{7}, slices.Clone(y)...)
 				z = append(z, 7)
@@ -59,16 +59,16 @@ func TestAssembly(t *testing.T) {
 				require.Equal(t, []float32{7, 7}, []float32{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
 				return z
 			}
-			require.Equal(t, bits(run(false)), bits(run(true)), "%s of %d", name, n)
+			require.Equal(t, bits(run(cpu.Go)), bits(run(cpu.Best())), "%s of %d", name, n)
 		}
 	}
 	for _, n := range []int{64, 128, 640} {
 		x := uniform[float32](n, 3)
 		var a, b [lanes]float32
 		addLanes(&a, x)
-		hasAVX2 = false
+		cpu.Limit(cpu.Go)
 		addLanes(&b, x)
-		hasAVX2 = true
+		cpu.Limit(cpu.Best())
 		require.Equal(t, b, a)
 	}
 }

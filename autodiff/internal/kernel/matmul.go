@@ -44,9 +44,9 @@ func Gemm[T Float](t Threads, m, n, k int, a, b, c Matrix[T], add bool) {
 	if m == 0 || n == 0 {
 		return
 	}
-	g := gemm[T]{row: row64(), m: m, n: n, k: k, a: a, b: b, c: c, add: add}
+	g := gemm[T]{row: rows64[cpu.Allowed()], m: m, n: n, k: k, a: a, b: b, c: c, add: add}
 	if is32[T]() {
-		g.row = row32()
+		g.row = rows32[cpu.Allowed()]
 	}
 	rows, columns := g.row.Divide(1, int64(m), int64(n), int64(t))
 	g.rows, g.columns = int(rows), int(columns)
@@ -59,14 +59,15 @@ func Gemm[T Float](t Threads, m, n, k int, a, b, c Matrix[T], add bool) {
 	g.parallel(t, jobs)
 }
 
-var row32, row64 = rowOf(tensor.F32), rowOf(tensor.F64)
+var rows32, rows64 = rowsOf(tensor.F32), rowsOf(tensor.F64)
 
-// rowOf picks the best row for a type, once: a row is for all goroutines.
-func rowOf(d tensor.DType) func() cpu.MatmulRow {
-	return sync.OnceValue(func() cpu.MatmulRow {
-		row, _ := cpu.PickUpTo(cpu.Matmul, cpu.Best(), cpu.Types{Compute: d, In: [4]tensor.DType{d, d}, Out: [3]tensor.DType{d}})
-		return row
-	})
+// rowsOf picks the best rows for a type, by the instruction set that is allowed.
+func rowsOf(d tensor.DType) (rows []cpu.MatmulRow) {
+	for isa := range cpu.ISANames() {
+		row, _ := cpu.PickUpTo(cpu.Matmul, cpu.ISA(isa), cpu.Types{Compute: d, In: [4]tensor.DType{d, d}, Out: [3]tensor.DType{d}})
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // gemm is a product under way.

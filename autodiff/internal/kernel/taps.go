@@ -13,7 +13,7 @@ type taps[T Float] struct {
 
 // fits reports whether there is assembly for it.
 func (t *taps[T]) fits() bool {
-	return hasAVX2 && t.width >= 8 && t.height >= tapLines && t.top >= 0 && t.left >= 0
+	return hasAVX2() && t.width >= 8 && t.height >= tapLines && t.top >= 0 && t.left >= 0
 }
 
 // forwardTaps returns the taps of the convolution, and whether it is to take them: from five

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/cpu"
 )
 
 // TestTaps compares convolutions of single channels in assembly with those by columns.
 func TestTaps(t *testing.T) {
-	best := hasAVX2
-	defer func() { hasAVX2 = best }()
+	defer cpu.Limit(cpu.Best())
 	scratch := func(n int) ([]float32, func()) {
 		return slices.Repeat([]float32{float32(math.NaN())}, n), func() {}
 	}
@@ -33,16 +34,16 @@ func TestTaps(t *testing.T) {
 				for i := 0; i < len(row); i += 11 {
 					row[i] = odd
 				}
-				run := func(assembly bool, threads Threads) []string {
-					hasAVX2 = assembly && best
+				run := func(rows cpu.ISA, threads Threads) []string {
+					cpu.Limit(rows)
 					y, dx := make([]float32, len(g)), make([]float32, len(x))
 					Forward(threads, d, scratch, y, x, w, bias)
 					GradInput(threads, d, scratch, dx, g, w)
 					return append(bits(y), bits(dx)...)
 				}
-				want := run(false, 1)
-				require.Equal(t, want, run(true, 1), "%+v with %v in %s", *d, odd, where)
-				require.Equal(t, want, run(true, 2), "%+v with %v in %s, two threads", *d, odd, where)
+				want := run(cpu.Go, 1)
+				require.Equal(t, want, run(cpu.AVX2, 1), "%+v with %v in %s", *d, odd, where)
+				require.Equal(t, want, run(cpu.AVX2, 2), "%+v with %v in %s, two threads", *d, odd, where)
 			}
 		}
 	}

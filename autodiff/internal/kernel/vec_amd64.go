@@ -3,46 +3,51 @@
 package kernel
 
 import (
-	"golang.org/x/sys/cpu"
-
 	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
+	"github.com/isobit-ml/isobit/cpu"
 )
 
 // The loops of f32 that training spends its time in besides matrix products,
 // in assembly (see internal/gen/vectors.go and functions.go). Each works on a multiple of 8
 // elements and is followed by its Go loop for the rest; both give the same bits.
 
-var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+func hasAVX2() bool { return cpu.Allowed() >= cpu.AVX2 }
 
-var hasAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
+// runLength is how many elements a call of a loop takes at most: Go's scheduler and collector wait
+// for it, here for less than 100 us.
+const runLength = 1 << 13
 
 // fast runs an assembly loop on the first elements of z and returns how many
 // it has done.
 func fast[T any](v vector, z, x, y []T) int {
 	n := len(z) &^ 7
-	if !hasAVX2 || n == 0 || !isFloat32[T]() {
+	if !hasAVX2() || n == 0 || !isFloat32[T]() {
 		return 0
 	}
-	z0, x0, y0 := as[float32](&z[0]), as[float32](&x[0]), as[float32](&y[0])
-	switch v {
-	case addVec:
-		addAVX2(z0, x0, y0, n)
-	case mulVec:
-		mulAVX2(z0, x0, y0, n)
-	case shiftVec:
-		shiftAVX2(z0, x0, y0, n)
-	case scaleVec:
-		scaleAVX2(z0, x0, y0, n)
-	case divVec:
-		divAVX2(z0, x0, y0, n)
-	case shareVec:
-		shareAVX2(z0, x0, y0, n)
-	case descendVec:
-		descendAVX2(z0, x0, y0, n)
-	case reluVec:
-		reluAVX2(z0, x0, y0, n)
-	case reluGradVec:
-		reluGradAVX2(z0, x0, y0, n)
+	for at := 0; at < n; at += runLength {
+		// y of one number is every element's
+		z0, x0, y0 := as[float32](&z[at]), as[float32](&x[at]), as[float32](&y[min(at, len(y)-1)])
+		length := min(runLength, n-at)
+		switch v {
+		case addVec:
+			addAVX2(z0, x0, y0, length)
+		case mulVec:
+			mulAVX2(z0, x0, y0, length)
+		case shiftVec:
+			shiftAVX2(z0, x0, y0, length)
+		case scaleVec:
+			scaleAVX2(z0, x0, y0, length)
+		case divVec:
+			divAVX2(z0, x0, y0, length)
+		case shareVec:
+			shareAVX2(z0, x0, y0, length)
+		case descendVec:
+			descendAVX2(z0, x0, y0, length)
+		case reluVec:
+			reluAVX2(z0, x0, y0, length)
+		case reluGradVec:
+			reluGradAVX2(z0, x0, y0, length)
+		}
 	}
 	return n
 }
@@ -62,14 +67,16 @@ var functionLoops = [functions][2]func(z, x, dy *float32, table *[744]float64, n
 // fastFunction does so with a function's loop.
 func fastFunction[T any](f functionOf, z, x, dy []T) int {
 	n := len(z) &^ 7
-	if !hasAVX2 || n == 0 || !isFloat32[T]() {
+	if !hasAVX2() || n == 0 || !isFloat32[T]() {
 		return 0
 	}
 	wide := 0
-	if hasAVX512 {
+	if cpu.Allowed() == cpu.AVX512 {
 		wide = 1
 	}
-	functionLoops[f][wide](as[float32](&z[0]), as[float32](&x[0]), as[float32](&dy[0]), &detmath.ErfNumbers, n)
+	for at := 0; at < n; at += runLength {
+		functionLoops[f][wide](as[float32](&z[at]), as[float32](&x[at]), as[float32](&dy[at]), &detmath.ErfNumbers, min(runLength, n-at))
+	}
 	return n
 }
 
@@ -86,7 +93,7 @@ func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {
 
 // fastPool does all windows of a row.
 func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
-	if !hasAVX2 || len(y) == 0 {
+	if !hasAVX2() || len(y) == 0 {
 		return false
 	}
 	maxPool2AVX2(&y[0], &at[0], &a[0], &b[0], int32(first), int32(w), len(y))
@@ -96,7 +103,7 @@ func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
 // fastLanes adds whole rows of lanes and returns how many elements it has added.
 func fastLanes[T any](acc *[lanes]T, x []T) int {
 	n := len(x) / lanes * lanes
-	if !hasAVX2 || n == 0 || !isFloat32[T]() {
+	if !hasAVX2() || n == 0 || !isFloat32[T]() {
 		return 0
 	}
 	addLanesAVX2(as[[lanes]float32](acc), as[float32](&x[0]), n)
