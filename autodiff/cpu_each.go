@@ -43,25 +43,26 @@ func rows2[T any](cost int, f func(z, x, y []T)) loop {
 
 func powScalar[T kernel.Float](k *call) error {
 	p := T(k.at.Floats[0])
-	f := func(x T) T { return kernel.Pow(x, p) }
 	switch p {
 	case 2:
-		f = func(x T) T { return x * x }
+		return rows1(1, kernel.Square[T])(k)
 	case 1:
-		f = func(x T) T { return x }
+		return rows1(1, func(z, x, _ []T) { copy(z, x) })(k)
 	case 0.5:
-		f = kernel.Sqrt[T]
+		return rows1(4, kernel.Sqrt[T])(k)
 	case -1:
-		f = func(x T) T { return 1 / x }
+		return rows1(4, kernel.Reciprocal[T])(k)
 	}
-	kernel.Map(k.t, 16, elements[T](k.out[0]), elements[T](k.in[0]), f)
-	return nil
+	return mapLoop(64, func(x T) T { return kernel.Pow(x, p) })(k)
 }
 
 func clampOf[T kernel.Float](k *call) error {
 	lo, hi := T(k.at.Floats[0]), T(k.at.Floats[1])
-	kernel.Map(k.t, 2, elements[T](k.out[0]), elements[T](k.in[0]), func(x T) T { return min(max(x, lo), hi) })
-	return nil
+	return rows1(1, func(z, x, _ []T) {
+		for i := range z {
+			z[i] = min(max(x[i], lo), hi)
+		}
+	})(k)
 }
 
 // clampGrad passes the gradient inside, bounds included.
@@ -146,7 +147,7 @@ func adam[T kernel.Float](k *call) error {
 			mi := m[i] + T((d-m[i])*c1)
 			vi := T(v[i]*b2) + T(T(d*d)*c2)
 			m[i], v[i] = mi, vi
-			p[i] = w - T(rate*mi)/(kernel.Sqrt(vi)/root+eps)
+			p[i] = w - T(rate*mi)/(T(math.Sqrt(float64(vi)))/root+eps)
 		}
 	})
 	return nil

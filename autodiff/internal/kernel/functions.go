@@ -70,8 +70,24 @@ func SigmoidGrad[T Float](z, g, y []T) {
 	}
 }
 
-// Sqrt returns the square root, correctly rounded.
-func Sqrt[T Float](x T) T { return T(math.Sqrt(float64(x))) }
+// Sqrt writes the square root, correctly rounded.
+func Sqrt[T Float](z, x, _ []T) {
+	x = x[:len(z)]
+	for i := range z {
+		z[i] = T(math.Sqrt(float64(x[i])))
+	}
+}
+
+// Square writes x*x.
+func Square[T Float](z, x, _ []T) { Mul[T]().VV(z, x, x) }
+
+// Reciprocal writes 1/x.
+func Reciprocal[T Float](z, x, _ []T) {
+	x = x[:len(z)]
+	for i := range z {
+		z[i] = 1 / x[i]
+	}
+}
 
 // Pow returns x to the power y.
 func Pow[T Float](x, y T) T { return T(detmath.Pow(float64(x), float64(y))) }

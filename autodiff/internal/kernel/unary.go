@@ -69,7 +69,12 @@ func Descend[T Float](p, g []T, rate T) {
 }
 
 // Abs clears the sign.
-func Abs[T Float](x T) T { return T(math.Abs(float64(x))) }
+func Abs[T Float](z, x, _ []T) {
+	x = x[:len(z)]
+	for i := range z {
+		z[i] = T(math.Abs(float64(x[i])))
+	}
+}
 
 // Sign returns -1, 0 or 1, and a NaN for a NaN.
 func Sign[T Number](x T) T {
