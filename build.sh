@@ -146,6 +146,10 @@ go_tests() {
     step "test: go, in $module"
     (cd "$module" && go test -vet=off ./...)
   done
+}
+
+# Tests of other builds. Each waits for one package at a time.
+go_variants() {
   step "test: go, every pointer checked that is made (tensors lie in Go's heap; all values of a type, and what takes long: above)"
   go test -vet=off -short -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' ./tensor ./cpu ./plans ./capi ./internal/testcase ./autodiff/...
   step "test: go, races (under whose detector pools forget, so that runs allocate; what one goroutine computes: above)"
@@ -171,8 +175,8 @@ tests() {
   lib
   step "check: everything that needs no test (what is printed: below, when all is over)"
   together go_checks other_checks # these vet; the tests need not
-  step "test: go and python, side by side (what they print: below, when both are over)"
-  together go_tests python_tests
+  step "test: go and python, side by side (what they print: below, when all are over)"
+  together go_tests go_variants python_tests
   step "test: everything passed"
 }
 
