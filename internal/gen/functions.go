@@ -83,8 +83,7 @@ func (l *functionLoop) loop(f function) {
 	}
 	c.SUBQ(operand.Imm(8), n)
 	c.JNZ(operand.LabelRef("loop"))
-	c.VZEROUPPER()
-	c.RET()
+	endFunction(c)
 }
 
 // function emits steps on a vector of f64.
@@ -179,6 +178,7 @@ const (
 	ln2Lo = math.Ln2 - ln2Hi
 )
 
+// expShort is detmath's exponential for results of f32.
 func (f function) expShort(x reg.VecVirtual) reg.VecVirtual {
 	k, bits := f.exponent(x)
 	r := f.sub(f.sub(x, f.mul(k, f.of(ln2Hi))), f.mul(k, f.of(ln2Lo)))

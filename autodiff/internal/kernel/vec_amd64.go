@@ -28,7 +28,7 @@ func fast[T any](v vector, z, x, y []T) int {
 		// y of one number is every element's
 		z0, x0, y0 := as[float32](&z[at]), as[float32](&x[at]), as[float32](&y[min(at, len(y)-1)])
 		length := min(runLength, n-at)
-		switch v {
+		switch v { // what an indirect call takes, such as one number, would be allocated
 		case addVec:
 			addAVX2(z0, x0, y0, length)
 		case mulVec:
@@ -66,16 +66,13 @@ var functionLoops = [functions][2]func(z, x, dy *float32, table *[744]float64, n
 
 // fastFunction does so with a function's loop.
 func fastFunction[T any](f functionOf, z, x, dy []T) int {
-	n := len(z) &^ 7
-	if !hasAVX2() || n == 0 || !isFloat32[T]() {
+	n, isa := len(z)&^7, cpu.Allowed()
+	if isa < cpu.AVX2 || n == 0 || !isFloat32[T]() {
 		return 0
 	}
-	wide := 0
-	if cpu.Allowed() == cpu.AVX512 {
-		wide = 1
-	}
+	loop := functionLoops[f][isa-cpu.AVX2]
 	for at := 0; at < n; at += runLength {
-		functionLoops[f][wide](as[float32](&z[at]), as[float32](&x[at]), as[float32](&dy[at]), &detmath.ErfNumbers, min(runLength, n-at))
+		loop(as[float32](&z[at]), as[float32](&x[at]), as[float32](&dy[at]), &detmath.ErfNumbers, min(runLength, n-at))
 	}
 	return n
 }
