@@ -101,8 +101,7 @@ func scatterAdd[T kernel.Float](k *call) error {
 		kernel.FlatIndex(dst, elements[int64](k.in[1]), outer, n, m, inner)
 	}
 	z := elements[T](k.out[0])
-	copy(z, elements[T](k.in[0]))
-	kernel.ScatterAdd(z, elements[T](k.in[2]), dst, len(z), 1)
+	kernel.ScatterAdd(z, elements[T](k.in[0]), elements[T](k.in[2]), dst, len(z), 1)
 	return nil
 }
 
@@ -125,15 +124,14 @@ func selectAddOf[T kernel.Float](k *call) error {
 	if err := checkIndices(k.in[1], n); err != nil {
 		return err
 	}
-	z, y := elements[T](k.out[0]), elements[T](k.in[2])
-	copy(z, elements[T](k.in[0]))
+	z, x, y := elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[2])
 	m := k.in[1].n
 	for o := range outer {
-		zo, yo := z[o*n*inner:(o+1)*n*inner], y[o*m*inner:(o+1)*m*inner]
+		zo, xo, yo := z[o*n*inner:(o+1)*n*inner], x[o*n*inner:(o+1)*n*inner], y[o*m*inner:(o+1)*m*inner]
 		if k.in[1].dtype == tensor.I32 {
-			kernel.ScatterAdd(zo, yo, elements[int32](k.in[1]), n, inner)
+			kernel.ScatterAdd(zo, xo, yo, elements[int32](k.in[1]), n, inner)
 		} else {
-			kernel.ScatterAdd(zo, yo, elements[int64](k.in[1]), n, inner)
+			kernel.ScatterAdd(zo, xo, yo, elements[int64](k.in[1]), n, inner)
 		}
 	}
 	return nil

@@ -43,9 +43,11 @@ func Select[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, inner int
 // and folds the chunk sums pairwise.
 const chunk = 256
 
-// ScatterAdd adds to z[dst[j], :] the rows x[j, :] of inner elements, where z
-// has rows rows: each destination's finished sum is added once.
-func ScatterAdd[T Float, I Integer](z, x []T, dst []I, rows, inner int) {
+// ScatterAdd writes x with the rows y[j, :] of inner elements added to x[dst[j], :],
+// where x has rows rows: each destination's finished sum is added once, of no
+// contributions, too, so that a -0 becomes +0.
+func ScatterAdd[T Float, I Integer](z, x, y []T, dst []I, rows, inner int) {
+	addVS(z, x, 0)
 	// Sort the sources by destination: counting keeps them in order.
 	start := make([]int32, rows+1)
 	for _, d := range dst {
@@ -71,7 +73,7 @@ func ScatterAdd[T Float, I Integer](z, x []T, dst []I, rows, inner int) {
 		for c := 0; c < len(from); c += chunk {
 			clear(sum)
 			for _, j := range from[c:min(c+chunk, len(from))] {
-				addVV(sum, sum, x[int(j)*inner:][:inner])
+				addVV(sum, sum, y[int(j)*inner:][:inner])
 			}
 			if len(from) > chunk {
 				chunks = append(chunks, sum...)

@@ -262,9 +262,10 @@ func TestScatterOrder(t *testing.T) {
 			dst[i] = 1
 		}
 		want := 3 + testcase.Chunk(x) // the finished sum is added once
-		z := []float32{1, 3, 5}
-		ScatterAdd(z, x, dst, 3, 1)
-		require.Equal(t, []float32{1, want, 5}, z, "%d contributions", n)
+		z := make([]float32, 3)
+		ScatterAdd(z, []float32{1, 3, float32(math.Copysign(0, -1))}, x, dst, 3, 1)
+		require.Equal(t, []float32{1, want, 0}, z, "%d contributions", n)
+		require.False(t, math.Signbit(float64(z[2])), "a -0 without contributions becomes +0")
 	}
 }
 
