@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/internal/testcase"
 )
 
 // TestMaxPoolOfTwo compares windows of 2 x 2, in assembly and in Go, with the
@@ -69,4 +70,38 @@ func TestPools(t *testing.T) {
 	p.CountPad = true
 	AvgPool(1, p, y, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
 	require.Equal(t, []float32{3.5, 5.5, 11.5, 13.5}, y)
+}
+
+// TestAverageOrder holds an average to the Stripe order over those elements of
+// its window that lie in the image, and its gradient to the order of the windows.
+func TestAverageOrder(t *testing.T) {
+	for _, window := range [][2]int{{2, 2}, {3, 4}, {4, 3}, {9, 9}} {
+		for _, countPad := range []bool{false, true} {
+			p := &Pool{Planes: 1, H: 10, W: 11, KH: window[0], KW: window[1], Stride: [2]int{2, 1}, Pad: [2]int{1, 1}, CountPad: countPad}
+			p.OH, p.OW = (p.H+2-p.KH)/2+1, p.W+2-p.KW+1
+			x, g := uniform[float32](p.H*p.W, 3), uniform[float32](p.OH*p.OW, 4)
+			y, dx, want := make([]float32, len(g)), make([]float32, len(x)), make([]float32, len(x))
+			AvgPool(1, p, y, x)
+			AvgPoolGrad(1, p, dx, g)
+			for o := range y {
+				var inside []int
+				for k := range p.KH * p.KW {
+					if i, j := o/p.OW*2-1+k/p.KW, o%p.OW-1+k%p.KW; i >= 0 && i < p.H && j >= 0 && j < p.W {
+						inside = append(inside, i*p.W+j)
+					}
+				}
+				count := float32(len(inside))
+				if countPad {
+					count = float32(p.KH * p.KW)
+				}
+				var terms []float32
+				for _, at := range inside {
+					terms = append(terms, x[at])
+					want[at] += g[o] / count
+				}
+				require.Equal(t, testcase.Stripe(terms)/count, y[o], "%+v at %d", p, o)
+			}
+			require.Equal(t, want, dx, "%+v", p)
+		}
+	}
 }
