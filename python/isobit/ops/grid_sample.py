@@ -97,15 +97,10 @@ def _second(
     return d_output, None, d_grid
 
 
-def _along(
-    tensors: Sequence[Tensor],
-    attributes: Any,
-    by_output: Tensor | None,
-    by_input: Tensor | None,
-    by_grid: Tensor | None,
-) -> tuple[Tensor | None, Tensor | None]:
+def _along(tensors: Sequence[Tensor], attributes: Any, given: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     """How grid_sample_backward's results change along tangents of its arguments. Second derivatives are symmetric: along
     those of input and grid they do by what is given to these, to which that of grad_output adds its own gradients."""
+    by_output, by_input, by_grid = given
     d_input = d_grid = None
     if by_input is not None or by_grid is not None:
         _, d_input, d_grid = _second(tensors, by_input, by_grid, attributes, (False, True, True))
@@ -119,7 +114,7 @@ def _along(
 
 def _sample_third(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     by_input, by_grid, by_output = grads
-    changes = _along((*upstream, *ctx.saved_tensors), ctx.attributes, by_output, by_input, by_grid)
+    changes = _along((*upstream, *ctx.saved_tensors), ctx.attributes, (by_output, by_input, by_grid))
     return tuple(d for d, wanted in zip(changes, ctx.needs_input_grad, strict=False) if wanted)
 
 
@@ -139,7 +134,7 @@ def _backward_backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
 
 
 def _backward_jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, ...]:
-    changes = _along(ctx.saved_tensors, ctx.attributes, *tangents[:3])
+    changes = _along(ctx.saved_tensors, ctx.attributes, tangents[:3])
     return tuple(d if wanted else None for d, wanted in zip(changes, ctx.wants, strict=True))
 
 
