@@ -198,9 +198,13 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        if ctx.rule.second is not None:
-            no_forward_mode(f"isobit::{ctx.rule.name}'s gradient")()
-        raise NotImplementedError(ctx.rule.refusal)
+        rule = ctx.rule
+        if rule.second is None:
+            raise NotImplementedError(rule.refusal)
+        if rule.third is None:
+            no_forward_mode(f"isobit::{rule.name}'s gradient")()
+        saved, upstream = ctx.saved_tensors[: ctx.saved], ctx.saved_tensors[ctx.saved :]
+        return rule.third(Frame(ctx.first, saved), upstream, tangents[3:])
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,8 @@ def once(
     second(ctx, upstream gradients, gradients of what backward gave), if there is one, differentiates it: it gives a
     gradient, where ctx.wanted says so, for each tensor that was saved and for each upstream gradient.
     third(ctx, upstream gradients, gradients of what second gave), if there is one, differentiates second by the
-    gradients it was given, in which it is linear: it gives one for each."""
+    gradients it was given, in which it is linear: it gives one for each, which is backward's own derivative in forward
+    mode."""
 
     def differentiable(ctx: Any, *grads: Any) -> Any:
         if is_dynamo_compiling() or not torch.is_grad_enabled():

@@ -16,6 +16,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
+from ._autograd import is_of_transform, refuse, within_transforms
 from ._explain import INDEX, NAMES, IndexOutOfRange, check_attributes, check_device, explain, renamed
 from ._gradient import DETACHED, given, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
@@ -28,27 +29,23 @@ OPS: dict[str, Op] = {}
 
 
 class _Library(torch.library.Library):
-    """Has torch's autograd kernels refuse tangents, which they leave out."""
+    """Has torch's autograd kernels refuse tangents, which they leave out, and not run within torch.func."""
 
     def impl(self, op_name: str, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
         kernel = fn
         if dispatch_key == "Autograd":
 
             def kernel(keyset: Any, *args: Any) -> Any:
-                OPS[op_name].refuse_tangents(args)
+                op = OPS[op_name]
+                op.refuse_tangents(args)
+                if op.of_transform and is_of_transform(args):
+                    return op.of_transform(*op.complete(args), keyset)
                 return fn(keyset, *args)
 
         super().impl(op_name, kernel, dispatch_key, **options)
 
 
 LIBRARY = _Library("isobit", "DEF")
-
-
-def _refuse(message: str) -> Callable[..., Any]:
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(message)
-
-    return backward
 
 
 class _Whole(tuple[Any, ...]):
@@ -63,6 +60,7 @@ class Op:
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
         self.run, self.fast, self.check, self.infer = _C.define(self.name, plan, *self.signature.for_extension())
+        self.of_transform: Callable[..., Any] | None = None  # the autograd kernel within torch.func
         self.is_linear = False  # in what has a derivative: forward mode may be nested
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
@@ -232,8 +230,12 @@ class Op:
             generate_vmap_rule=True,
             **rules,
         )
-        name, rule = f"isobit::{self.name}", given(backward)
-        torch.library.register_autograd(name, rule, setup_context=setup_context, lib=LIBRARY)
+        self._register(given(backward), setup_context)
+
+    def _register(self, backward: Callable[..., Any], setup_context: Callable[..., None] | None = None) -> None:
+        """Gives torch.ops' op a gradient."""
+        self.of_transform = within_transforms(self.raw, backward, setup_context)
+        torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
 
     def linear(self, adjoint: Callable[..., torch.Tensor]) -> None:
         """Gives an op that is linear in its first argument derivatives of every order, in forward mode, too.
@@ -286,7 +288,7 @@ class Op:
 
     def not_differentiable(self, message: str = DETACHED) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
-        torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
+        self._register(refuse(message.format(self.name)))
 
     def constant(self) -> None:
         """Makes the results constants for autograd: choices, which nothing is differentiated by."""
@@ -294,5 +296,4 @@ class Op:
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             ctx.mark_non_differentiable(*output)
 
-        name, backward = f"isobit::{self.name}", _refuse(f"isobit::{self.name} has no derivative")
-        torch.library.register_autograd(name, backward, setup_context=setup_context, lib=LIBRARY)
+        self._register(refuse(f"isobit::{self.name} has no derivative"), setup_context)

@@ -132,6 +132,27 @@ def test_rows_for_nested_indices():
     assert_same(*(torch.autograd.grad(y.values(), (weight,), dy) for y in (got, want)))
 
 
+def test_products_of_nested_rows():
+    rows, w, dy = [draw(2, 6), draw(3, 6, seed=1)], draw(4, 6, seed=2).requires_grad_(), draw(5, 4, seed=3)
+    nested = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    together = torch.cat(rows)
+    compiled = torch.compile(isobit.linear, backend="eager", fullgraph=True)
+    for f in (isobit.linear, lambda x, w: isobit.matmul(x, w.t()), compiled):
+        y, want = f(nested, w), f(together, w)
+        assert y.is_nested and y.shape[:2] == nested.shape[:2]
+        assert_same((y + nested[..., :4]).values(), want + together[:, :4])  # of one raggedness
+        assert_same(*(torch.autograd.grad(t, w, dy) for t in (y.values(), want)))
+    assert_same(isobit.linear(nested.unsqueeze(2), w).values()[:, 0], isobit.linear(together, w))
+    with pytest.raises(ValueError, match="linear: out does not go with a nested input"):
+        isobit.linear(nested, w, out=torch.empty(0))
+    with pytest.raises(ValueError, match="matmul: input is nested with gaps"):
+        isobit.matmul(
+            torch.nested.narrow(draw(2, 4, 6), 1, torch.zeros(2).long(), torch.tensor([1, 3]), torch.jagged), w.t()
+        )
+    with pytest.raises(TypeError, match="linear: input is a nested tensor; want a dense tensor"):
+        isobit.linear(nested.transpose(1, 2), draw(3, 5))
+
+
 def test_out_of_products_overlaps_nothing():
     x, w = draw(4, 6), draw(3, 6)
     for out in (torch.zeros(9).as_strided((4, 3), (1, 1)), torch.zeros(3).expand(4, 3)):

@@ -218,6 +218,8 @@ def test_every_way_to_a_second_derivative(sample, mode):
     reverse = torch.func.jacrev(lambda *t: isobit.grid_sample(*t, mode).sin().sum(), (0, 1))
     want = torch.func.jacrev(reverse, (0, 1))(image.detach(), grid.detach())
     torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+    got = torch.func.jacfwd(reverse, (0, 1))(image.detach(), grid.detach())  # as torch.func.hessian
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("back", (isobit.grid_sample_backward, torch.ops.isobit.grid_sample_backward))
@@ -225,10 +227,11 @@ def test_every_way_to_a_second_derivative(sample, mode):
 def test_the_gradient_as_an_op_has_a_gradient(back, mode):
     leaves = inputs(2, True, 1)
     ops = back is not isobit.grid_sample_backward
-    assert gradcheck(lambda *t: back(*t, mode, "border", True), leaves, check_batched_grad=True)
+    forward = {"check_forward_ad": not ops, "check_batched_forward_grad": not ops}
+    assert gradcheck(lambda *t: back(*t, mode, "border", True), leaves, check_batched_grad=True, **forward)
     for i, mask in enumerate(((True, False), (False, True))):
         wants = mask if ops else (mask,)
-        assert gradcheck(lambda *t, i=i, w=wants: back(*t, mode, "border", True, *w)[i], leaves)
+        assert gradcheck(lambda *t, i=i, w=wants: back(*t, mode, "border", True, *w)[i], leaves, **forward)
     first = grad(sum(d.square().sum() for d in back(*leaves, mode)), leaves, create_graph=True, allow_unused=True)
     with pytest.raises(RuntimeError, match="has no second derivative"):
         grad(first[0].sum(), leaves, allow_unused=True)
@@ -247,8 +250,11 @@ def test_a_hessian_times_a_vector(dims, mode):
         v = tuple(draw(*t.shape, dtype=torch.float64, seed=2) for t in leaves)
         _, want = torch.autograd.functional.vhp(f, leaves, v)
         _, got = torch.autograd.functional.hvp(f, leaves, v)
-        for g, w in zip(got, want, strict=True):
-            torch.testing.assert_close(g, w, rtol=1e-10, atol=1e-10)
+        with torch.autograd.forward_ad.dual_level():  # the same by tangents, of a gradient that keeps no graph
+            duals = [torch.autograd.forward_ad.make_dual(t.requires_grad_(), u) for t, u in zip(leaves, v, strict=True)]
+            duals = [torch.autograd.forward_ad.unpack_dual(g).tangent for g in grad(f(*duals), leaves)]
+        for g, d, w in zip(got, duals, want, strict=True):
+            torch.testing.assert_close((g, d), (w, w), rtol=1e-10, atol=1e-10)
 
 
 def test_a_third_derivative_is_an_error():
@@ -258,8 +264,11 @@ def test_a_third_derivative_is_an_error():
     for d, leaf in itertools.product(second, leaves):
         with pytest.raises(RuntimeError, match="grid_sample has no third derivative: it can be differentiated twice"):
             grad(d.sum(), leaf, allow_unused=True, retain_graph=True)
-    with pytest.raises(NotImplementedError, match="grid_sample's gradient has no derivative in forward mode"):
-        torch.func.jacfwd(torch.func.jacrev(lambda x: isobit.grid_sample(x, grid).sin().sum()))(image)
+    hessian = torch.func.jacrev(torch.func.jacrev(lambda x: isobit.grid_sample(x, grid).sin().sum()))
+    with pytest.raises(NotImplementedError, match="grid_sample has no third derivative"):
+        torch.func.jacfwd(hessian)(image)
+    with pytest.raises(RuntimeError, match="grid_sample_double_backward has no second derivative"):
+        torch.func.jacrev(torch.func.hessian(lambda g: isobit.grid_sample(image, g).sin().sum()))(grid)
     raw = torch.ops.isobit.grid_sample_double_backward(dy, image, grid, image, grid)
     with pytest.raises(RuntimeError, match="grid_sample_double_backward has no second derivative"):
         raw[0].sum().backward()

@@ -382,7 +382,6 @@ FORWARD = TWICE | {
         0
     ].to_dense(),
     "fake_quantize_backward": lambda x, s: isobit.fake_quantize_per_channel_affine_backward(x, x, s, None, 0, -8, 7)[0],
-    "grid_sample_backward": lambda x, s: isobit.grid_sample_backward(*[x[None, None]] * 2, GRID)[0],
     "grid_sample_double_backward": lambda x, s: isobit.grid_sample_double_backward(
         *[x[None, None]] * 2, GRID, x[None, None], None
     )[0],

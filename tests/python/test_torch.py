@@ -258,10 +258,35 @@ def test_vmap_and_gradients(name):
     assert_same(grad(loss)(args[0], *rest), torch.autograd.grad(loss(leaf, *rest), leaf)[0])
     assert_same(vmap(grad(loss), dims)(batch, *rest), want)
     assert_same(grad(lambda b: vmap(function, dims)(b, *rest).square().sum())(batch), want)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *a: grad(loss)(*a), fullgraph=True, backend="aot_eager")
+    assert_same(compiled(args[0], *rest), want[0])
     if rest:
         every = tuple(torch.stack([a, a * 1.5, a * 0.5]) for a in rest)
         got = vmap(function)(batch, *every)
         assert_same(got, torch.stack([function(*a) for a in zip(batch, *every, strict=True)]))
+
+
+def test_the_ops_of_torch_within_its_transforms():
+    """torch.library gives its own ops no derivative there."""
+    ops = torch.ops.isobit
+    for raw, f in (
+        (lambda x: ops.matmul(x, x.t(), None), lambda x: isobit.matmul(x, x.t())),
+        (lambda x: ops.embedding(x, IDX), lambda x: isobit.embedding(IDX, x)),
+        (
+            lambda x: ops.fake_quantize_per_tensor_affine(x, *ops.choose_qparams_per_tensor(x, *R), *R),
+            lambda x: isobit.fake_quantize_per_tensor_affine(x, *isobit.choose_qparams_per_tensor(x), *R),
+        ),
+    ):
+        for transform in (jacrev, lambda f: jacrev(lambda x: f(x).sin().sum())):
+            assert_same(transform(raw)(X), transform(f)(X))
+            assert_same(vmap(transform(raw))(X[None]), transform(f)(X)[None])
+    assert_same(
+        jacrev(jacrev(lambda x: ops.matmul(x, x.t(), None).sin().sum()))(X),
+        jacrev(jacrev(lambda x: isobit.matmul(x, x.t()).sin().sum()))(X),
+    )
+    with pytest.raises(RuntimeError, match="backward has no second derivative"):
+        jacrev(jacrev(lambda x: ops.fake_quantize_per_tensor_affine(x, S[0], None, *R).sin().sum()))(X)
 
 
 @pytest.mark.parametrize("name", (*BATCHED, "dynamic", "dynamic_of_blocks", "quantized_linear"))

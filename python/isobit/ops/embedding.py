@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
+from .._jagged import is_jagged, of_values
 from .._op import LIBRARY, Op
 from .._out import check_not_inference, write_out
 from .._transforms import has_tangent, wants_gradient
@@ -188,14 +189,16 @@ def embedding(
 
     As ``torch.nn.functional.embedding``. An index out of range is an error that names its position
     and value. The gradient is summed in float32 for 16-bit weights, in an order that depends on
-    nothing but the indices; ``sparse=True`` gives it coalesced. ``max_norm`` scales the rows that
+    nothing but the indices; ``sparse=True`` gives it coalesced (and breaks the graph of compiled autograd: Dynamo
+    takes no sparse tensors). ``max_norm`` scales the rows that
     are named down to that norm first, in place."""
     if max_norm is None and padding_idx is None and not is_dynamo_compiling():
         y = _fast(weight, input, -1, scale_grad_by_freq, sparse, out)
         if y is not NotImplemented:
             return y
-    if isinstance(input, Tensor) and input.layout == torch.jagged:
-        return _of_jagged(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, out=out)
+    if is_jagged(input):
+        rest = weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+        return of_values("embedding", lambda values: embedding(values, *rest), input, out)
     check_dense("embedding", input=input, weight=weight)
     if weight.dim() != 2:
         raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
@@ -208,17 +211,6 @@ def embedding(
     if max_norm is not None:
         renorm_before(_FORWARD, args, max_norm, norm_type, out)
     return _FORWARD.apply(*args) if out is None else write_out(_FORWARD, out, *args)
-
-
-def _of_jagged(input: Any, *args: Any, out: Tensor | None) -> Tensor:
-    """Rows for the indices of a nested tensor, nested alike."""
-    if out is not None:
-        raise ValueError("embedding: out does not go with nested indices; use the result")
-    if input.lengths() is not None:
-        raise ValueError("embedding: input is nested with gaps between its rows; want it contiguous")
-    rows = embedding(input.values(), *args)
-    y: Tensor = torch.nested.nested_tensor_from_jagged(rows, input.offsets(), jagged_dim=input._ragged_idx)
-    return y
 
 
 _fast = _FORWARD.fast

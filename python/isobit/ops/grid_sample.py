@@ -69,7 +69,7 @@ def _sample_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
     wants = asked(ctx, grad_output)[:2]
-    grads = _SAMPLE_BACKWARD(grad_output, *ctx.saved_tensors, *ctx.attributes, *wants)
+    grads = _SAMPLE_BACKWARD.with_gradient(grad_output, *ctx.saved_tensors, *ctx.attributes, *wants)
     return (*grads, None, None, None)
 
 
@@ -97,22 +97,30 @@ def _second(
     return d_output, None, d_grid
 
 
-def _sample_third(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Second derivatives are symmetric: by the gradients given for input and grid, they are again those by input and
-    grid, to which what was given for grad_output adds the first ones."""
-    by_input, by_grid, by_output = grads
+def _along(tensors: Sequence[Tensor], attributes: Any, given: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """How grid_sample_backward's results change along tangents of its arguments. Second derivatives are symmetric: along
+    those of input and grid they do by what is given to these, to which that of grad_output adds its own gradients."""
+    by_output, by_input, by_grid = given
     d_input = d_grid = None
     if by_input is not None or by_grid is not None:
-        tensors = (*upstream, *ctx.saved_tensors)
-        _, d_input, d_grid = _second(tensors, by_input, by_grid, ctx.attributes, (False, True, True))
+        _, d_input, d_grid = _second(tensors, by_input, by_grid, attributes, (False, True, True))
+        if d_input is None:
+            d_input = torch.zeros_like(tensors[1])
     if by_output is not None:
-        first = _SAMPLE_BACKWARD(by_output, *ctx.saved_tensors, *ctx.attributes, True, True)
+        first = _SAMPLE_BACKWARD.with_gradient(by_output, *tensors[1:], *attributes, True, True)
         d_input, d_grid = (f if d is None else d + f for d, f in zip((d_input, d_grid), first, strict=True))
-    return tuple(d for d, wanted in zip((d_input, d_grid), ctx.needs_input_grad, strict=False) if wanted)
+    return d_input, d_grid
+
+
+def _sample_third(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    by_input, by_grid, by_output = grads
+    changes = _along((*upstream, *ctx.saved_tensors), ctx.attributes, (by_output, by_input, by_grid))
+    return tuple(d for d, wanted in zip(changes, ctx.needs_input_grad, strict=False) if wanted)
 
 
 def _backward_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs[:3])
+    save_for_jvp(ctx, *inputs[:3])
     ctx.attributes, ctx.wants = inputs[3:6], inputs[6:]
     ctx.set_materialize_grads(False)
 
@@ -123,6 +131,11 @@ def _backward_backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         return (None,) * 8
     wants = tuple(ctx.needs_input_grad[:3])
     return *_second(ctx.saved_tensors, of_input, of_grid, ctx.attributes, wants), *[None] * 5
+
+
+def _backward_jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, ...]:
+    changes = _along(ctx.saved_tensors, ctx.attributes, tangents[:3])
+    return tuple(d if wanted else None for d, wanted in zip(changes, ctx.wants, strict=True))
 
 
 def _sample_jvp(ctx: Any, image: Tensor | None, shift: Tensor | None, *_: Any) -> Tensor:
@@ -156,7 +169,7 @@ def _batched(size: int, args: list[Any]) -> None:
 
 
 _SAMPLE.differentiable(_sample_setup, _sample_backward, _sample_jvp, _sample_second, _sample_third)
-_SAMPLE_BACKWARD.differentiable(_backward_setup, _backward_backward)
+_SAMPLE_BACKWARD.differentiable(_backward_setup, _backward_backward, _backward_jvp)
 _SAMPLE_DOUBLE.not_differentiable()
 _GRID.linear(_grid_adjoint)
 _GRID_BACKWARD.linear(_grid_adjoint_of_gradient)

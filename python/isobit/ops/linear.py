@@ -8,13 +8,14 @@ from torch import Tensor
 from .._autocast import narrowed
 from .._explain import check_dense, check_device, check_floats
 from .._gradient import widest
+from .._jagged import has_rows, of_values
 from .._out import copy_out
 from .matmul import are_plain, as_matrix, attempt, check_alike, of_matrices, of_rows, product
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, as ``torch.nn.functional.linear``: input [..., K], weight [N, K] or [K], bias [N],
-    or one element for all; [..., N] in input's dtype, which is weight's, too.
+    or one element for all; [..., N] in input's dtype, which is weight's, too. Of a jagged input so is the result.
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result. torch's FlopCounterMode counts it, matmul and their gradients where it is told how:
@@ -26,6 +27,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         y = NotImplemented if turned is NotImplemented else of_rows(input, turned, bias)
         if y is not NotImplemented:
             return y
+    if has_rows(input):
+        return of_values("linear", lambda values: linear(values, weight, bias), input, out)
     if bias is None:
         check_dense("linear", input=input, weight=weight)
     else:

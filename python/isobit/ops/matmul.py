@@ -13,6 +13,7 @@ from torch.compiler import is_dynamo_compiling
 from .._autocast import narrowed
 from .._explain import check_dense, check_device, check_floats
 from .._gradient import asked, given, rounded, save_for_jvp, wide_for
+from .._jagged import has_rows, of_values
 from .._op import Op
 from .._out import copy_out
 from .._transforms import is_known, is_traced, wants_derivative
@@ -180,6 +181,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
             y = attempt(_OP.fast, input, other, None)
         if y is not NotImplemented:
             return y
+    if has_rows(input) and type(other) in KINDS and other.dim() == 2:
+        return of_values("matmul", lambda values: matmul(values, other), input, out)
     check_dense("matmul", input=input, other=other)
     if out is not None:
         return copy_out("matmul", out, matmul, input, other)

@@ -1,0 +1,52 @@
+"""The autograd kernels of torch.ops' ops: torch.library's, and one for within torch.func, where that raises an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd.function import _SingleLevelFunction
+
+from ._transforms import wants_gradient
+
+Kernel = Callable[..., Any]
+
+
+def is_of_transform(args: tuple[Any, ...]) -> bool:
+    """Whether one of torch.func's transforms differentiates a call."""
+    return torch._C._are_functorch_transforms_active() and wants_gradient(*args)
+
+
+def within_transforms(op: Any, backward: Kernel, setup_context: Callable[..., None] | None = None) -> Kernel:
+    """kernel(*args, keyset): one level of torch.func differentiates, and hands on to the next, as torch's ops do."""
+
+    def forward(ctx: Any, *args_and_keyset: Any) -> Any:
+        *args, keyset = args_and_keyset
+        with torch.enable_grad(), torch._C._AutoDispatchBelowAutograd():  # other levels record, too
+            y = op.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+        if setup_context:
+            setup_context(ctx, tuple(args), y)
+        return y
+
+    rules = {
+        "forward": staticmethod(forward),
+        "backward": staticmethod(lambda ctx, *grads: (*backward(ctx, *grads), None)),
+    }
+    function: Any = type(f"isobit_{op._opname}", (_SingleLevelFunction,), rules)
+
+    def kernel(*args: Any) -> Any:
+        with enable_single_level_autograd_function():
+            return function.apply(*args)
+
+    return kernel
+
+
+def refuse(message: str) -> Kernel:
+    """A backward that says that there is none."""
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(message)
+
+    return backward

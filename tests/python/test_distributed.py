@@ -1,0 +1,95 @@
+"""isobit.distributed on two processes, over gloo."""
+
+from test_nn_processes import on_two_processes
+
+MESH = """
+        import isobit, isobit.distributed
+        from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module, distribute_tensor
+
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+
+        def whole(y):
+            ys = (y,) if isinstance(y, DTensor) else y
+            return tuple(t.full_tensor() for t in ys)
+"""
+
+
+def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
+    program = """
+        import test_torch
+
+        sharded = {}
+        for name, args in test_torch.samples():
+            if name == "embedding_renorm_":
+                continue
+            op = getattr(torch.ops.isobit, name)
+            want = op(*args)
+            want = (want,) if isinstance(want, torch.Tensor) else want
+            found = sharded.setdefault(name, set())
+            for i, a in enumerate(args):
+                for dim in range(-1, a.dim() if isinstance(a, torch.Tensor) else -1):
+                    given = [
+                        distribute_tensor(t, mesh, [Replicate() if j != i or dim < 0 else Shard(dim)], src_data_rank=None)
+                        if isinstance(t, torch.Tensor)
+                        else t
+                        for j, t in enumerate(args)
+                    ]
+                    y = op(*given)
+                    assert_same(whole(y), want)
+                    found.update(p.dim for p in (y if isinstance(y, DTensor) else y[0]).placements if p.is_shard())
+        gathered = {name for name, dims in sharded.items() if not dims}
+        assert gathered == {
+            *(f"{op}_per_block{tail}" for op in ("quantize", "dequantize") for tail in ("", "_backward")),
+            *(f"fake_quantize_per_block_affine{tail}" for tail in ("", "_backward")),
+            "choose_qparams_per_tensor", "choose_qparams_per_block", "quantize_per_tensor_dynamic", "quantize_per_block_dynamic",
+            "fake_quantize_per_tensor_affine_backward", "dequantize_per_tensor_backward",
+            "affine_grid", "affine_grid_backward", "embedding_bag_per_sample_weights_backward",
+        }, gathered
+    """
+    on_two_processes(MESH + program, tmp_path)
+
+
+def test_layers_in_parallel_train_with_the_bits_of_one_process(tmp_path):
+    program = """
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+        codes = {"dtype": torch.int8, "granularity": "per_channel"}
+        learned = LearnableFakeQuantize.with_args()
+        tokens = {"dtype": torch.int8, "granularity": "per_token"}
+
+        def feed_forward(kind):
+            return torch.nn.Sequential(kind(8, 6), torch.nn.ReLU(), kind(6, 4))
+
+        def shard_weight(name, module, mesh):
+            if isinstance(module, torch.nn.Linear):
+                module.weight = torch.nn.Parameter(distribute_tensor(module.weight, mesh, [Shard(0)]))
+
+        x, ids = draw(5, 8), torch.tensor([3, 0, 3, 5, 3])
+        whole = {"input_layouts": Replicate(), "output_layouts": Replicate()}
+        columns, rows = ColwiseParallel(**whole), RowwiseParallel(**whole)
+        layers = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        for make, plan, given in (
+            (lambda: feed_forward(Linear), layers, x),
+            (lambda: feed_forward(QuantizedLinear), layers, x),
+            (lambda: prepare(feed_forward(torch.nn.Linear), codes, tokens), {"0": columns, "2": columns}, x),
+            (lambda: prepare(feed_forward(torch.nn.Linear), learned, tokens), None, x),
+            (lambda: torch.nn.Sequential(Embedding(6, 8, padding_idx=0)), {"0": columns}, ids),
+            (lambda: torch.nn.Sequential(Embedding(6, 8)), {"0": rows}, ids),
+        ):
+            torch.manual_seed(0)
+            one = make()
+            both = copy.deepcopy(one)
+            want = one(given)
+            if plan:
+                got = parallelize_module(both, mesh, plan)(given)
+            else:  # whose scales are parameters of other modules than the weight, which styles do not expect
+                distribute_module(both, mesh, shard_weight)
+                got = both(distribute_tensor(given, mesh, [Shard(0)])).full_tensor()
+            assert_same(got, want)
+            want.sin().sum().backward()
+            got.sin().sum().backward()
+            for p, q in zip(both.parameters(), one.parameters(), strict=True):
+                assert isinstance(p, DTensor)
+                assert_same(p.grad.full_tensor(), q.grad)
+    """
+    on_two_processes(MESH + program, tmp_path)
