@@ -194,3 +194,23 @@ def test_out_for_codes_of_what_wants_a_gradient():
     x, s, out = X.clone().requires_grad_(), S.clone().requires_grad_(), torch.empty(3, 4, dtype=torch.int8)
     assert isobit.quantize_per_channel(x, s, None, 0, *INT8, out=out) is out
     assert_same(out, isobit.quantize_per_channel(X, S, None, 0, *INT8))
+
+
+def test_out_of_products_overlaps_nothing():
+    x, w = draw(4, 6), draw(3, 6)
+    for out in (torch.zeros(9).as_strided((4, 3), (1, 1)), torch.zeros(3).expand(4, 3)):
+        with pytest.raises(ValueError, match=r"linear: out has strides \[\d, 1\] with which elements may overlap"):
+            isobit.linear(x, w, out=out)
+        assert not out.any()
+    out = torch.zeros(3, 8)[:, ::2].t()
+    assert_same(isobit.linear(x, w, out=out), isobit.linear(x, w))
+
+
+def test_out_of_products_has_memory():
+    """Torch's copy_ to a storage that was given back, as FSDP does between layers, ends the process."""
+    out = torch.zeros(6, 5)
+    out.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="matmul: out has no memory"):
+        isobit.matmul(draw(6, 8), draw(8, 5), out=out)
+    out.untyped_storage().resize_(out.nbytes)
+    assert isobit.matmul(draw(6, 8), draw(8, 5), out=out) is out
