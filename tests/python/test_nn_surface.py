@@ -82,7 +82,7 @@ def test_a_converted_model_follows_bfloat16():
         torch.testing.assert_close(served(x.bfloat16()).float(), layer(x), rtol=0.05, atol=0.2)
         assert served.double()(x.double()).dtype == torch.float64
     table = prepare(torch.nn.Embedding(9, 8), embedding=INT8)
-    assert convert(table).bfloat16()(torch.tensor([1, 3])).dtype == torch.bfloat16
+    assert convert(table).bfloat16().cpu()(torch.tensor([1, 3])).dtype == torch.bfloat16
 
 
 def test_a_first_batch_under_vmap_sets_nothing():
