@@ -211,7 +211,11 @@ def test_a_histogram_is_not_exported_as_a_range():
     assert_same(torch.export.export(model, (x,)).module()(x), model(x))
 
 
-@pytest.mark.parametrize("make", (LearnableFakeQuantize, FakeQuantize), ids=("learned", "observed"))
+@pytest.mark.parametrize(
+    "make",
+    (LearnableFakeQuantize, FakeQuantize, lambda: FakeQuantize(PerChannelMinMaxObserver)),
+    ids=("learned", "observed", "channels"),
+)
 @pytest.mark.parametrize("byte", (0, 255))
 def test_reset_parameters_starts_anew_in_memory_that_holds_anything(make, byte):
     """As to_empty leaves it, after which one calls what torch's modules name so."""
@@ -221,8 +225,10 @@ def test_reset_parameters_starts_anew_in_memory_that_holds_anything(make, byte):
     with torch.no_grad():
         for value in (*model.parameters(), *model.buffers()):
             value.reshape(-1).view(torch.uint8).fill_(byte)
+    shapes = [value.shape for value in model.state_dict().values()]
     for module in model.modules():
         module.reset_parameters()
+    assert [value.shape for value in model.state_dict().values()] == shapes
     assert_same(model(x), fresh(x))
     assert_same(tuple(model.state_dict().values()), tuple(fresh.state_dict().values()))
 
