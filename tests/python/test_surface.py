@@ -1,5 +1,7 @@
 """The Python surface where features meet: second derivatives, forward mode, empty extents, odd arguments."""
 
+from functools import partial
+
 import isobit
 import numpy as np
 import pytest
@@ -192,6 +194,25 @@ def test_numbers_of_numpy():
     if most > np.finfo(np.float64).max:  # no long double of this machine's is a double
         with pytest.raises(ValueError, match=r"quantize_per_tensor: scale is 1.18.*e\+4932; want a float64"):
             isobit.quantize_per_tensor(X, most, 0, *INT8)
+
+
+def test_numbers_through_torchs_dispatcher():
+    """vmap goes through it: as the direct call has them."""
+    third, infinite = np.longdouble(1) / 3, np.longdouble("inf")
+    for scale, zero_point in ((0.1, 3), (1, 3), (np.float32(0.1), np.int64(3)), (third, np.array(3)), (infinite, 0)):
+        f = partial(isobit.quantize_per_tensor, scale=scale, zero_point=zero_point, quant_min=-8, quant_max=7, dtype=torch.int8)  # fmt: skip
+        assert_same(torch.vmap(f)(X), f(X))
+    for message, scale, zero_point in (
+        ("scale is an int of 1329 bits; want a float64", 10**400, 0),
+        ("zero_point is 9223372036854775808; want an int64", 0.1, 2**63),
+        ("zero_point is -9223372036854775809; want an int64", 0.1, -(2**63) - 1),
+        ("zero_point is 9223372036854775807", 0.1, 2**63 - 1),
+        ("zero_point is -9223372036854775808", 0.1, -(2**63)),
+    ):
+        for call in (isobit.quantize_per_tensor, torch.vmap(isobit.quantize_per_tensor, (0, *[None] * 5))):
+            with pytest.raises(ValueError, match=message) as raised:
+                call(X, scale, zero_point, *INT8)
+            assert ("want an int64" in message) == ("want an int64" in str(raised.value))
 
 
 FORWARD = TWICE | {
