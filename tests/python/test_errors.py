@@ -174,6 +174,7 @@ def test_bad_input(case):
         (": rounding is .up.; want one of", {"rounding": "up"}),
         ("argument .*quant_max.* instead found type .*str", {"high": "7"}),
         ("scales must be a Tensor or a number, not NoneType", {"s": None}),
+        ("input must be a Tensor, not list", {"x": [1.0], "s": 0.1}),
     ),
 )
 def test_compiled_bad_input_has_the_words_of_the_call(words, bad):
