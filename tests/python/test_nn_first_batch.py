@@ -53,6 +53,17 @@ def test_a_first_batch_is_its_range_whatever_it_is(kind):
             assert_same((observer.min_val, observer.max_val), observer.extremes(x))
 
 
+@each_observer
+def test_a_first_batch_of_one_value_is_a_range(kind):
+    observer, loaded = kind(), kind()
+    observer(torch.full((3,), 5.0))
+    loaded.load_state_dict(observer.state_dict())
+    for seen in (observer, loaded):
+        assert not seen.is_new()
+        seen(torch.zeros(3))
+        assert (seen.max_val > 0).all()
+
+
 KNOWN = {
     "channels": CHANNELS | {"ch_axis": 1, "shape": (1, 8)},
     "groups": {"dtype": torch.qint8, "group_size": 4, "shape": [5, 8]},
