@@ -159,6 +159,20 @@ def test_gradients_of_16_bits_are_rounded_once():
     torch.testing.assert_close(ds.double(), want, rtol=1e-4, atol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_doubles_become_16_bits_in_one_rounding(dtype):
+    """Beside a tie, which a float32 would be."""
+    rounded = isobit._gradient.rounded
+    values = torch.arange(0x3C00, 0x3C40, dtype=torch.int16).view(dtype)
+    low, high = values[:-1], values[1:]
+    tie = (low.double() + high.double()) / 2
+    even = torch.where(torch.arange(len(tie)) % 2 == 0, low, high)
+    for t, want in ((tie * (1 + 2**-40), high), (tie * (1 - 2**-40), low), (tie, even)):
+        for sign in (1, -1):
+            assert_same(rounded(sign * t, dtype), sign * want)
+            assert_same(torch.func.jvp(lambda t: rounded(t, dtype), (t,), (sign * t,))[1], sign * want)
+
+
 def test_forward_mode_over_forward_mode():
     """A jvp sees the tensors of one level: products and grids had 0 for what it did not see."""
     w, grid, image = draw(2, 2), draw(1, 3, 3, 2, spread=0.4), draw(1, 2, 4, 4)

@@ -115,6 +115,8 @@ def test_a_state_of_another_shape_than_said_is_not_loaded():
     with pytest.raises(RuntimeError, match="size mismatch for min_val"):
         said.load_state_dict(other.state_dict())
     assert_same(tuple(said.buffers()), tuple(PerChannelMinMaxObserver(shape=(5, 8)).buffers()))
+    with pytest.warns(UserWarning, match="nothing yet"):
+        assert [t.shape for t in said.calculate_qparams()] == [(5,), (5,)]
     said.load_state_dict(PerChannelMinMaxObserver().state_dict())  # of one that saw nothing
     assert said.is_new()
     other.reset_min_max_vals()
