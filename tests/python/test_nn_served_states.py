@@ -14,7 +14,7 @@ ROWS = {"granularity": "per_row"}
 E4M3, E5M2 = ({"dtype": dtype, **ROWS} for dtype in (torch.float8_e4m3fn, torch.float8_e5m2))
 TENSOR = FakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_tensor_symmetric)
 
-# Two configurations of a weight [5, 10] whose states have the same names, shapes and dtypes.
+# Two configurations of a weight [5, 10] whose states have the same shapes and dtypes.
 WEIGHTS = {
     "float8": (E4M3, E5M2, "dtype torch.float8_e4m3fn, .*; want dtype torch.float8_e5m2"),
     "groups": (
@@ -32,6 +32,11 @@ WEIGHTS = {
         {"dtype": "uint4", **ROWS, "is_symmetric": False},
         "dtype torch.int4, .*; want dtype torch.uint4",
     ),
+    "zero point": (
+        {"dtype": torch.int8, **ROWS, "is_symmetric": False},
+        {"dtype": torch.int8, **ROWS},
+        "zero_point True; want zero_point False",
+    ),
 }
 ACTIVATIONS = {
     "range": (
@@ -43,6 +48,11 @@ ACTIVATIONS = {
         lambda: LearnableFakeQuantize(channels=10),
         lambda: LearnableFakeQuantize(channels=10, ch_axis=1),
         r"granularity \['per_channel', 0\]; want granularity \['per_channel', 1\]",
+    ),
+    "zero point": (
+        lambda: LearnableFakeQuantize(learn_zero_point=True),
+        LearnableFakeQuantize,
+        "zero_point True; want zero_point False",
     ),
     "rounding": (TENSOR.with_args(rounding="reciprocal"), TENSOR, "rounding reciprocal; want rounding nearest"),
     "float8": (
@@ -132,6 +142,19 @@ def test_equal_codes_are_no_error_whatever_they_are_called():
     a, b = served("weight", axes[0]), served("weight", axes[1], 1)
     b.load_state_dict(a.state_dict())
     assert_same(b(draw(3, 10)), a(draw(3, 10)))
+
+
+def test_a_state_brings_the_type_of_its_scale_and_not_its_shape():
+    """Where nothing but tensors says which scheme it is of."""
+    rows = TENSOR.with_args(qscheme=torch.per_channel_symmetric)
+    layer = prepare(torch.nn.Linear(10, 5).double(), rows)
+    layer(draw(3, 10, dtype=torch.float64))
+    a, b = convert(layer), served("weight", rows)[0]
+    b.load_state_dict(dict(a.state_dict()))
+    assert b.weight.scale.dtype == torch.float64
+    assert_same_state(b.state_dict(), {**a.state_dict(), "bias": a.bias.float()})
+    with pytest.raises(RuntimeError, match=r"size mismatch for weight\.scale"):
+        served("weight", TENSOR)[0].load_state_dict(dict(a.state_dict()))
 
 
 @pytest.mark.parametrize("assign", (False, True))

@@ -25,7 +25,7 @@ LEARNED = {"dtype": "int4", "group_size": 4, "range_learning": True, "is_dynamic
 
 
 class Net(torch.nn.Module):
-    """Nested layers, a layer used twice, a tied weight."""
+    """Nested layers, a layer used twice, a tied weight, a name without a layer."""
 
     def __init__(self):
         super().__init__()
@@ -34,6 +34,7 @@ class Net(torch.nn.Module):
         self.again = self.body[0]
         self.head = torch.nn.Linear(8, 10, bias=False)
         self.head.weight = self.table.weight
+        self.register_module("absent", None)
 
     def forward(self, i):
         return self.head(self.again(self.body(self.table(i))))

@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -115,6 +116,21 @@ def test_other_types(name, dtype):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_a_served_layer_stays_as_it_was_made(name):
+    """Whatever becomes of what it was made from, as where training goes on."""
+    _, layer = layer_of(name)
+    x = draw(5, 21)
+    layer(x)
+    served = convert(layer, inplace=True)  # which copies nothing before
+    want = served(x)
+    with torch.no_grad():
+        for name, t in (*layer.named_parameters(), *layer.named_buffers()):
+            if not name.endswith("_enabled"):  # a dynamic quantizer is served as it is
+                t.zero_()
+    assert_same(served(x), want)
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_copies_pickles_and_states(name):
     _, layer = layer_of(name)
     x = draw(5, 21)
@@ -159,11 +175,16 @@ def test_hooks_of_fake_quantizers_run_and_change_no_bit(name):
         assert seen.keys() == (fakes.keys() if f is layer else fakes.keys() - {"weight_fake_quantizer"})
         for n, (given, y) in seen.items():
             assert_same(y.detach(), getattr(plain, n)(given).detach())
-    activation = layer.activation_fake_quantizer
-    if activation is not None:
-        activation.register_forward_pre_hook(lambda m, args: (args[0] * 0.5,))
-        assert_same(layer(x).detach(), plain(x * 0.5).detach())
-        activation.register_forward_hook(lambda m, args, y: torch.zeros_like(y))
+    given = draw(5, 21)
+    kept = weakref.ref(given)
+    layer(given), seen.clear()
+    del given
+    assert kept() is None
+    if layer.activation_fake_quantizer is not None:
+        for f in (layer, copy.deepcopy(plain)):  # beside another hook, and alone
+            f.activation_fake_quantizer.register_forward_pre_hook(lambda m, args: (args[0] * 0.5,))
+            assert_same(f(x).detach(), plain(x * 0.5).detach())
+        layer.activation_fake_quantizer.register_forward_hook(lambda m, args, y: torch.zeros_like(y))
         assert_same(layer(x).detach(), plain.bias.detach().expand(5, 6))
 
 
@@ -188,7 +209,14 @@ def test_backward_hooks_of_fake_quantizers_run_and_change_no_bit(name):
         return [y.detach(), leaf.grad, *(p.grad for p in f.parameters())]
 
     want = gradients(plain)
-    for _ in range(2):  # also beside forward hooks
+    for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+        alone = copy.deepcopy(plain)
+        for fake in (f for f in alone.children() if f is not None):
+            getattr(fake, register)(lambda m, *_: seen.append(m))
+        assert_same(gradients(alone), want)
+        assert len(seen) == len(fakes)
+        seen.clear()
+    for _ in range(3):  # also beside forward hooks
         assert_same(gradients(layer), want)
         shapes = [(m, x.shape if m is layer.activation_fake_quantizer else layer.weight.shape) for m in fakes]
         assert sorted(seen, key=str) == sorted([*fakes, *((m, shape, shape) for m, shape in shapes)], key=str)

@@ -190,7 +190,7 @@ class FakeQuantizer(FollowsData):
         zero_point, scale = self.scheme.integer_zero_point(self.zero_point), self.scale.detach()
         return scale, torch.zeros_like(scale, dtype=torch.int32) if zero_point is None else zero_point
 
-    def served(self) -> torch.nn.Module:
+    def served(self) -> FakeQuantizer:
         """What this module becomes for inference: the same values with the parameters as they are."""
         raise NotImplementedError
 

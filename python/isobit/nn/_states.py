@@ -32,12 +32,11 @@ def words_for_codes(scheme: Scheme, shape: Sequence[int]) -> dict[str, Any]:
 
 def words_for_values(scheme: Scheme) -> dict[str, Any]:
     """What decides, beside scale and zero point, which values a tensor is fake-quantized to."""
-    where = scheme.grouping.where
     return {
         "code_dtype": str(scheme.code_dtype),
         "quant_min": scheme.quant_min,
         "quant_max": scheme.quant_max,
-        "granularity": [scheme.grouping.name, *(where if isinstance(where, tuple) else [where])],
+        "granularity": [scheme.grouping.name, scheme.grouping.where],
         "zero_point": not scheme.centred,
         "rounding": scheme.rounding,
     }
@@ -62,17 +61,17 @@ def refuse_other_codes(
 ) -> None:
     """Adds to the errors of loading where a state, if it has words, has others than the module, or where the dtype of
     the buffer of this name is one that torch would convert codes from; what the module has then stays."""
-    saved, buffer, said = state_dict.get(prefix + name), module._buffers[name], metadata.get("scheme", {})
+    saved, buffer, said = state_dict.get(prefix + name), getattr(module, name), metadata.get("scheme", {})
     other = [word for word in words if said.get(word, words[word]) != words[word]]
     if other:
         came, want = (", ".join(f"{word} {of[word]}" for word in other) for of in (said, words))
         errors.append(f"scheme mismatch for {prefix}{name}: the state has {came}; want {want}.")
-    elif isinstance(saved, torch.Tensor) and buffer is not None and not _are_alike(saved.dtype, buffer.dtype):
+    elif isinstance(saved, torch.Tensor) and not _are_alike(saved.dtype, buffer.dtype):
         errors.append(f"dtype mismatch for {prefix}{name}: the state has {saved.dtype}; want {buffer.dtype}.")
     else:
         return
     for key, kept in module._buffers.items():
-        if kept is not None and prefix + key in state_dict:
+        if prefix + key in state_dict:
             state_dict[prefix + key] = kept
 
 

@@ -31,7 +31,7 @@ def _scheme_of(by: FakeQuantizer | None) -> Scheme | None:
 def _unpacked(codes: Tensor, low: int, columns: int) -> Tensor:
     """int8 codes of bytes that hold two, the first in the lower half; low: the least code of their type."""
     halves = torch.stack([codes & 15, codes >> 4], -1).flatten(-2)[..., :columns].to(torch.int8)
-    return halves if low == 0 else (halves ^ -low) + low
+    return (halves ^ -low) + low
 
 
 class ServedFakeQuantize(FakeQuantizer):
@@ -65,7 +65,7 @@ class ServedFakeQuantize(FakeQuantizer):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, metadata: Any, *args: Any) -> None:
         refuse_other_codes(self, state_dict, prefix, "scale", metadata, words_for_values(self.scheme), args[-1])
-        resize_for_loading(self, state_dict, prefix, *("scale", "zero_point")[: 1 + (self.zero_point is not None)])
+        resize_for_loading(self, state_dict, prefix, "scale", "zero_point")
         super()._load_from_state_dict(state_dict, prefix, metadata, *args)
 
     def extra_repr(self) -> str:
@@ -94,7 +94,7 @@ class ServedWeight(FollowsData):
                 raise ValueError(f"convert: no type holds codes of {bounds}; want 8 bits")
             scale, zero_point, _ = by.parameters_for(weight)
             zero_point = self.scheme.integer_zero_point(zero_point)
-            codes = self.scheme.quantize(weight.detach(), scale.detach(), zero_point)
+            codes = self.scheme.quantize(weight, scale, zero_point)
             if codes.dtype in FLOAT8:  # kept as bytes: torch neither pickles nor gathers them, and half() converts them
                 codes = codes.view(torch.uint8)
         self.register_buffer("codes", codes.detach().clone())
@@ -143,7 +143,7 @@ class ServedWeight(FollowsData):
 
     def values(self, dtype: torch.dtype) -> Tensor:
         """The same of another type; a weight that is not quantized stays as it is."""
-        if self.scheme is None or self.scale is None:
+        if self.scale is None:
             return self.codes
         scheme, codes = self.kept(self.codes)
         return self._dequantize(scheme, codes, self.scale, self.zero_point, dtype)
@@ -188,10 +188,10 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         exact: bool = True,
     ) -> None:
         super().__init__()
-        fixed = None if input_by is None else input_by.served()
-        if input_by is not None and fixed is not None:
-            keep_hooks(input_by, fixed)
-        self.activation_fake_quantizer = fixed if isinstance(fixed, FakeQuantizer) else None
+        self.activation_fake_quantizer = None
+        if input_by is not None:
+            self.activation_fake_quantizer = input_by.served()
+            keep_hooks(input_by, self.activation_fake_quantizer)
         self.product = product_of(_scheme_of(input_by), _scheme_of(weight_by), exact)
         self.weight = ServedWeight(weight, weight_by, torch.int8 if self.product == "integer" else None)
         self.register_buffer("bias", _kept(bias))

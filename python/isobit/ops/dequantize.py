@@ -29,7 +29,7 @@ def _backward_of(op: Op, leading: int, group: bool) -> Any:
         q, scale, zero_point = kept(ctx)
         check = ctx.attributes[-1:] if group else ()
         ranges = ctx.attributes[: 2 + leading]
-        size = ctx.attributes[3 + leading : 4 + leading] if group else ()
+        size = ctx.attributes[3:4] if group else ()  # groups have no axis before the range
         wants = ctx.needs_input_grad[:3]
         if wants[0] and grad_output.dtype not in (q.dtype, torch.float64):
             grad_output = grad_output.float()  # exact: the codes' gradient is rounded once, to their dtype

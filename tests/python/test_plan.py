@@ -1,0 +1,111 @@
+"""isobit.Plan: tensors of numpy and of other producers, what it answers, and what it refuses."""
+
+import isobit
+import numpy as np
+import pytest
+
+PROBLEM = "quantize_per_tensor x=f32[6] zero_point=none q=s8 qmin=-8 qmax=7"
+
+
+def test_numpy():
+    x, q = np.array([-9, -1.5, 0, 0.5, 1.5, 99], np.float32), np.zeros(6, np.int8)
+    plan = isobit.Plan(PROBLEM)
+    plan.run(x, np.float32([1]), None, q)
+    assert q.tolist() == [-8, -2, 0, 0, 2, 7]
+    assert plan.workspace_size == 0
+    assert [a["name"] for a in plan.describe()["args"]] == ["x", "scale", "zero_point", "q"]
+    assert plan.describe()["problem"] == PROBLEM
+
+
+def test_read_only_output():
+    q = np.zeros(6, np.int8)
+    q.setflags(write=False)
+    with pytest.raises(ValueError, match="quantize_per_tensor: q is read-only"):
+        isobit.Plan(PROBLEM).run(np.ones(6, np.float32), np.float32([1]), None, q)
+    assert not q.any()
+
+
+def test_read_only_input():
+    x, q = np.ones(6, np.float32), np.zeros(6, np.int8)
+    x.setflags(write=False)
+    isobit.Plan(PROBLEM).run(x, np.float32([1]), None, q)
+    assert q.tolist() == [1] * 6
+
+
+def test_strided_numpy():
+    x, q = np.arange(12, dtype=np.float32)[::-2], np.zeros((6, 3), np.int8)[:, 1]
+    isobit.Plan(PROBLEM).run(x, np.float32([1]), None, q)
+    assert q.tolist() == np.clip(x, -8, 7).tolist()
+
+
+def test_legacy_producer():
+    class Old:
+        """A producer of before DLPack 1.0: no max_version."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __dlpack__(self, stream=None):
+            return self.array.__dlpack__(stream=stream)
+
+    q = np.zeros(6, np.int8)
+    isobit.Plan(PROBLEM).run(Old(np.full(6, 3, np.float32)), Old(np.float32([1])), None, Old(q))
+    assert q.tolist() == [3] * 6
+
+
+def test_no_producer():
+    class Broken:
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self, **keywords):
+            return 3
+
+    with pytest.raises(TypeError, match="quantize_per_tensor: x: its __dlpack__ gave no DLPack capsule"):
+        isobit.Plan(PROBLEM).run(Broken(), np.float32([1]), None, np.zeros(6, np.int8))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ("", "nonsense", "quantize_per_tensor", "quantize_per_tensor x=f32[6] q=s8 qmin=-8 qmax=oops", "x" * 5000),
+)
+def test_malformed_problem(text):
+    with pytest.raises(ValueError):
+        isobit.Plan(text)
+
+
+def test_wrong_count():
+    with pytest.raises(ValueError, match="want 4"):
+        isobit.Plan(PROBLEM).run(np.ones(6, np.float32))
+    for n in (5, 13):
+        with pytest.raises(ValueError, match=f"{n} tensors.*want"):
+            isobit.Plan(PROBLEM).run(*[np.ones(6, np.float32)] * n)
+    with pytest.raises(TypeError, match="tensor"):
+        isobit.Plan(PROBLEM).run(*["x"] * 4)
+
+
+def test_preferences():
+    text = "matmul input=f32[200,300] other=f32[300,400]"  # whose workspace has a part for each thread
+    one, four = (isobit.Plan(text, num_threads=n).workspace_size for n in (1, 4))
+    assert one < four or isobit.Plan(text).describe()["row"] == "go"
+    with pytest.raises(NotImplementedError, match="preference allows 1 bytes of workspace"):
+        isobit.Plan("embedding_backward grad_output=f32[9,4] indices=i64[9] grad_weight=f32[5,4]", max_workspace=1)
+
+
+def test_row():
+    plan = isobit.Plan(PROBLEM, row="go")
+    assert plan.describe()["row"] == "go"
+    with pytest.raises((ValueError, NotImplementedError)):
+        isobit.Plan(PROBLEM, row="no such row")
+
+
+def test_can_implement():
+    plan = isobit.Plan(PROBLEM)
+    q = np.zeros(6, np.int8)
+    plan.can_implement(np.ones(6, np.float32), np.float32([1]), None, q)
+    assert not q.any()
+    with pytest.raises(ValueError, match="x"):
+        plan.can_implement(np.ones(5, np.float32), np.float32([1]), None, q)
