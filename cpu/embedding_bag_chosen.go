@@ -10,13 +10,16 @@ import (
 
 // ChosenSums adds to rows of grad_weight what bags of mode=max chose from them, bag after bag, for some
 // columns: BagMaxBackward the other way round. Sums lie in grad_weight, which was cleared; those of
-// rows with a slot lie apart, with counts, as they may have several chunks or another type.
+// rows with a slot lie apart, with counts, as they may have several chunks or, of 16 bits, several terms.
+// With Late, which is for 16 bits, elements with one term lie in grad_weight, too, and a row gets a slot
+// when an element of it has another one.
 type ChosenSums[C Compute] struct {
 	Out    Span    // of row 0, from the first of the columns on
 	Apart  int64   // bytes from row to row
 	Width  int     // columns
 	Slots  []int32 // by row: the number of its slot, from 1 on, or 0; nil where no row has one
 	Rows   []int64 // by slot
+	Late   bool    // rows get slots here, which Rows has room for: none is named more often than a chunk has terms
 	Sums   []C     // by slot and column
 	Counts []uint16
 	Full   []ChosenChunk[C] // room for finished chunks
@@ -39,30 +42,94 @@ func ChosenBytes(compute tensor.DType) (column, chunk int64) {
 
 // Begin clears the slots' sums.
 func (s *ChosenSums[C]) Begin() {
-	clear(s.Sums)
-	clear(s.Counts)
+	if s.Late {
+		s.Rows = s.Rows[:0]
+	} else {
+		clear(s.Sums)
+		clear(s.Counts)
+	}
 	s.Full = s.Full[:0]
 }
 
 // Add adds the elements of a bag's gradient to the rows that they were chosen from; a row below 0
 // is none.
-func (s *ChosenSums[C]) Add(rows []int64, dy []C) {
-	for i, row := range rows {
-		if row < 0 {
-			continue
+func (s *ChosenSums[C]) Add(rows []int64, terms Span, scratch *Scratch) {
+	wide := unsafe.Sizeof(C(0)) == uintptr(s.Out.DType.Size())
+	if wide && s.Slots == nil {
+		for i, row := range rows {
+			if row >= 0 {
+				*(*C)(unsafe.Add(s.Out.P, row*s.Apart+int64(i)*s.Out.Stride)) += *(*C)(unsafe.Add(terms.P, int64(i)*terms.Stride))
+			}
 		}
-		if s.Slots == nil || s.Slots[row] == 0 {
-			*(*C)(unsafe.Add(s.Out.P, row*s.Apart+int64(i)*s.Out.Stride)) += dy[i]
-			continue
-		}
-		at := int(s.Slots[row]-1)*s.Width + i
-		if s.Counts[at] == ChunkSize {
-			s.Full = append(s.Full, ChosenChunk[C]{int64(at), s.Sums[at]})
-			s.Sums[at], s.Counts[at] = 0, 0
-		}
-		s.Counts[at]++
-		s.Sums[at] += dy[i]
+		return
 	}
+	dy := BlockOf[C](scratch, 0, len(rows))
+	Load(dy, terms)
+	if !wide && (s.Late || s.Slots == nil) {
+		s.addLate(rows, terms, dy)
+		return
+	}
+	for i, row := range rows {
+		switch {
+		case row < 0:
+		case s.Slots[row] != 0:
+			s.addApart(int(s.Slots[row]-1)*s.Width+i, dy[i])
+		case wide:
+			*(*C)(unsafe.Add(s.Out.P, row*s.Apart+int64(i)*s.Out.Stride)) += dy[i]
+		case dy[i] != 0: // of a row that is named once; -0 would add up to +0
+			*(*uint16)(unsafe.Add(s.Out.P, row*s.Apart+int64(i)*s.Out.Stride)) = *(*uint16)(unsafe.Add(terms.P, int64(i)*terms.Stride))
+		}
+	}
+}
+
+// addApart adds to an element of a row with a slot.
+func (s *ChosenSums[C]) addApart(at int, v C) {
+	if s.Counts[at] == ChunkSize {
+		s.Full = append(s.Full, ChosenChunk[C]{int64(at), s.Sums[at]})
+		s.Sums[at], s.Counts[at] = 0, 0
+	}
+	s.Counts[at]++
+	s.Sums[at] += v
+}
+
+// addLate is Add of 16 bits, where rows get slots.
+func (s *ChosenSums[C]) addLate(rows []int64, terms Span, dy []C) {
+	out, apart, stride := s.Out.P, s.Apart, s.Out.Stride
+	for i, row := range rows {
+		if row < 0 || dy[i] == 0 {
+			continue
+		}
+		to := (*uint16)(unsafe.Add(out, row*apart+int64(i)*stride))
+		if *to != 0 {
+			s.addSecond(row, i, dy[i])
+		} else {
+			*to = *(*uint16)(unsafe.Add(terms.P, int64(i)*terms.Stride))
+		}
+	}
+}
+
+// addSecond adds to an element of 16 bits that has a term.
+func (s *ChosenSums[C]) addSecond(row int64, column int, v C) {
+	if s.Slots[row] == 0 {
+		used := len(s.Rows)
+		s.Rows = append(s.Rows, row)
+		s.Slots[row] = int32(used + 1)
+		clear(s.Counts[used*s.Width:][:s.Width])
+	}
+	at := int(s.Slots[row]-1)*s.Width + column
+	if s.Counts[at] == 0 {
+		s.Counts[at], s.Sums[at] = 1, s.first(row, column)
+	}
+	s.Sums[at] += v
+}
+
+// first returns an element of 16 bits.
+func (s *ChosenSums[C]) first(row int64, column int) C {
+	bits := *(*uint16)(unsafe.Add(s.Out.P, row*s.Apart+int64(column)*s.Out.Stride))
+	if s.Out.DType == tensor.BF16 {
+		return C(tensor.BF16Bits(bits).Float32())
+	}
+	return C(tensor.F16Bits(bits).Float32())
 }
 
 // Finish folds chunks, and stores the sums of rows with a slot.
@@ -77,6 +144,15 @@ func (s *ChosenSums[C]) Finish(scratch *Scratch) {
 		s.Sums[at] = tree.Sum()
 	}
 	for slot, row := range s.Rows {
-		Store(Span{unsafe.Add(s.Out.P, row*s.Apart), s.Out.Stride, s.Out.DType}, s.Sums[slot*s.Width:][:s.Width])
+		sums, to := s.Sums[slot*s.Width:][:s.Width], Span{unsafe.Add(s.Out.P, row*s.Apart), s.Out.Stride, s.Out.DType}
+		if !s.Late {
+			Store(to, sums)
+			continue
+		}
+		for i, count := range s.Counts[slot*s.Width:][:s.Width] {
+			if count != 0 {
+				Store(to.At(int64(i)), sums[i:i+1])
+			}
+		}
 	}
 }

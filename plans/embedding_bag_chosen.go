@@ -15,21 +15,26 @@ const (
 	// chosenPerPosition is up to how many elements of y for each index this is faster, unless rows
 	// have many chunks.
 	chosenPerPosition = 4
-	// rowsPerBag is up to how many rows for each bag sums apart take less time; narrow rows are more,
-	// of so many sums.
-	rowsPerBag = 4
-	sumsPerBag = 128
+	// latePerPosition is that of more than lateColumns columns of 16 bits, where rows are named once or twice.
+	latePerPosition = 3
+	lateColumns     = 32
 	// chosenMost is how many bytes of sums there may be apart from the gradient.
 	chosenMost = 64 << 20
+	// nameCounts is how many counts of names there are: for rows with the same last bits one.
+	nameCounts = 1 << 13
+	// choiceCost is how many positions are read in the time of a choice.
+	choiceCost = 4
 )
 
-// chosenSums is how this is done: its workspace are slots, by row; rows, by slot; and sums, counts and
-// finished chunks, tile of columns after tile.
+// chosenSums is how this is done: its workspace are, where rows may have slots, counts of names, slots by
+// row and rows by slot; and sums, counts and finished chunks, tile of columns after tile.
 type chosenSums struct {
 	*bagBackward
 	columns       int64
 	byChoice      bool  // is how rows are counted
-	everyRow      bool  // that is named has a slot: sums are not of grad_weight's type
+	direct        int32 // is how often a row may be named whose sums need no slot
+	crowded       bool  // are rows: that some are named more often than a chunk has terms is taken for granted
+	late          bool  // are slots given, unless rows may be named so often: in the one tile, while it is summed
 	slots, chunks int64 // there is room for; chunks of a tile
 	perColumn     int64 // bytes of a slot's
 	perChunk      int64
@@ -43,24 +48,25 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 		e.rows > math.MaxInt32 || e.positions > math.MaxInt32 {
 		return nil
 	}
-	s := &chosenSums{bagBackward: e, columns: columns, everyRow: dtype != e.compute}
+	s := &chosenSums{bagBackward: e, columns: columns, direct: cpu.ChunkSize}
 	s.perColumn, s.perChunk = cpu.ChosenBytes(e.compute)
 	named := e.positions
-	if s.byChoice = 2*e.count*columns < named; s.byChoice {
+	if s.byChoice = choiceCost*e.count*columns < named; s.byChoice {
 		named = e.count * columns
 	}
-	switch {
-	case s.everyRow:
-		s.slots = min(e.rows, named)
-	case e.count > cpu.ChunkSize: // else no element has more than a chunk
-		s.slots = min(e.rows, named/(cpu.ChunkSize+1))
+	s.crowded = named > cpu.ChunkSize/4*e.rows
+	if dtype != e.compute {
+		s.direct, s.late = 1, named < e.rows && columns <= columnTile
+	}
+	if e.count > int64(s.direct) { // else no element has more terms
+		s.slots = min(e.rows, named/int64(s.direct+1))
 	}
 	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
 	s.addJob = chosenJob[float32](s)
 	if e.compute == tensor.F64 {
 		s.addJob = chosenJob[float64](s)
 	}
-	if s.slots*columns*s.perColumn > chosenMost || s.everyRow && s.slots > max(rowsPerBag, sumsPerBag/max(1, columns))*e.count {
+	if s.slots*columns*s.perColumn > chosenMost || s.late && columns > lateColumns && e.count*columns > latePerPosition*e.positions {
 		return nil
 	}
 	return s
@@ -71,7 +77,7 @@ func (s *chosenSums) workspace() int64 {
 	if s.slots == 0 {
 		return 0
 	}
-	return int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
+	return nameCounts*2 + int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
 }
 
 // tileBytes returns those of a tile of columns.
@@ -84,56 +90,80 @@ func (s *chosenSums) run(c *call) error {
 	b.rowSums = rowSums{terms: matrixOf(&c.args[0]), out: out}
 	b.rows, b.columns, b.to = s.rows, s.columns, matrixOf(out)
 	b.stream = out.NumElements()*out.DType.Size() >= streamFrom
-	if s.slots > 0 {
+	b.late = false
+	switch {
+	case s.slots == 0:
+	case !s.late && s.direct == 1 || s.crowded || s.mayHaveChunks(c):
 		s.assign(c)
+	case s.late:
+		_, slots, rows := s.lists(c)
+		clear(slots)
+		b.late, b.order = true, rows
 	}
 	c.parallel(ceilDiv(s.rows, rowsPerJob(s.columns)), s.rows*s.columns, clearRows)
 	c.parallel(ceilDiv(s.columns, columnTile), s.count*s.columns, s.addJob)
 	return nil
 }
 
-// lists returns the slots by row, and room for the rows by slot.
-func (s *chosenSums) lists(c *call) (slots []int32, rows []int64) {
+// lists returns the counts of names, the slots by row, and room for the rows by slot.
+func (s *chosenSums) lists(c *call) (counts *[nameCounts]uint16, slots []int32, rows []int64) {
 	memory := words(c.workspace)
+	counts = (*[nameCounts]uint16)(valuesIn[uint16](memory, nameCounts))
+	memory = memory[nameCounts*2:]
 	slots = memory.int32s(s.rows)
-	return slots, memory.ints(s.slots)
+	return counts, slots, memory.ints(s.slots)
 }
 
-// assign gives slots to rows that may have more contributions than a chunk, or to all that have some.
+// mayHaveChunks reports whether any row may be named more often than a chunk has terms: no row is
+// where all that have the last bits of their numbers in common are not.
+func (s *chosenSums) mayHaveChunks(c *call) (found bool) {
+	if s.count <= cpu.ChunkSize {
+		return false
+	}
+	b := s.bags(c)
+	counts, _, _ := s.lists(c)
+	clear(counts[:])
+	s.eachNamed(c, func(named []int64) bool {
+		most := uint16(0)
+		for _, row := range named {
+			if b.keeps(row) {
+				count := &counts[uint64(row)%nameCounts]
+				*count++
+				most = max(most, *count)
+			}
+		}
+		found = most > cpu.ChunkSize
+		return !found
+	})
+	return found
+}
+
+// assign gives slots to rows that are named too often to do without.
 func (s *chosenSums) assign(c *call) {
 	b := s.bags(c)
-	slots, rows := s.lists(c)
+	_, slots, rows := s.lists(c)
 	clear(slots)
+	s.eachNamed(c, func(named []int64) bool {
+		for _, row := range named {
+			if b.keeps(row) {
+				slots[row]++
+			}
+		}
+		return true
+	})
 	used := 0
-	if s.everyRow {
-		s.eachNamed(c, func(named []int64) {
-			for _, row := range named {
-				if b.keeps(row) && slots[row] == 0 {
-					rows[used], used = row, used+1
-					slots[row] = int32(used)
-				}
-			}
-		})
-	} else {
-		s.eachNamed(c, func(named []int64) {
-			for _, row := range named {
-				if b.keeps(row) {
-					slots[row]++
-				}
-			}
-		})
-		for row, named := range slots {
-			if slots[row] = 0; named > cpu.ChunkSize {
-				rows[used], used = int64(row), used+1
-				slots[row] = int32(used)
-			}
+	for row, named := range slots {
+		if slots[row] = 0; named > s.direct {
+			rows[used], used = int64(row), used+1
+			slots[row] = int32(used)
 		}
 	}
 	c.rowSums.order = rows[:used]
 }
 
-// eachNamed calls f with what names rows: all indices or those that were chosen, whichever are fewer.
-func (s *chosenSums) eachNamed(c *call, f func(rows []int64)) {
+// eachNamed calls f with what names rows, all indices or those that were chosen, whichever takes less
+// time, until it returns false.
+func (s *chosenSums) eachNamed(c *call, f func(rows []int64) bool) {
 	r := s.choices(c)
 	var list [cpu.Block]int64
 	if s.byChoice {
@@ -143,15 +173,19 @@ func (s *chosenSums) eachNamed(c *call, f func(rows []int64)) {
 				rows := list[:min(cpu.Block, s.columns-column)]
 				end := r.end(bag)
 				r.find(rows, begin, end, bag, column)
-				f(rows)
+				if !f(rows) {
+					return
+				}
 				begin = end
 			}
 		}
 		return
 	}
 	for at, end := int64(0), r.last(); at < end; {
-		rows := r.some(list[:], at, end)
-		f(rows)
+		rows := r.some(list[:], at, min(end, at+cpu.Block))
+		if !f(rows) {
+			return
+		}
 		at += int64(len(rows))
 	}
 }
@@ -171,9 +205,9 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 		column := number * columnTile
 		width := min(columnTile, s.columns-column)
 		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width)}
-		if s.slots > 0 {
-			sums.Slots, _ = s.lists(c)
-			sums.Rows = b.order
+		if len(b.order) > 0 {
+			_, sums.Slots, _ = s.lists(c)
+			sums.Rows, sums.Late = b.order, b.late
 			memory := c.workspace[s.workspace()-(ceilDiv(s.columns, columnTile)-number)*s.tileBytes():]
 			used, size := int64(len(sums.Rows))*width, int64(unsafe.Sizeof(C(0)))
 			sums.Sums = valuesIn[C](memory, used)
@@ -184,15 +218,14 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 			}
 		}
 		sums.Begin()
-		var memory [columnTile]int64
-		rows, dy := memory[:width], cpu.BlockOf[C](&w.scratch, 0, int(width))
+		var list [columnTile]int64
+		rows := list[:width]
 		begin := int64(0)
 		for bag := range s.count {
 			end := r.end(bag)
 			r.find(rows, begin, end, bag, column)
 			begin = end
-			cpu.Load(dy, b.terms.Row(bag, column))
-			sums.Add(rows, dy)
+			sums.Add(rows, b.terms.Row(bag, column), &w.scratch)
 		}
 		sums.Finish(&w.scratch)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/isobit-ml/isobit/plans"
 )
 
-// What was chosen is added to its row, or to its slot where there may be several chunks, or 16 bits:
+// What was chosen is added to its row, or to its slot where there may be several chunks, or several terms of 16 bits:
 // beside the lists of positions. Positions that no bag has, or another one, add nothing.
 func TestChosenIsAdded(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	for i, s := range []struct{ bags, indices, rows, columns int }{
-		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3}, {300, 2600, 9, 290}, {40, 900, 2000, 9},
+		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3}, {300, 2600, 9, 290}, {40, 900, 2000, 9}, {300, 1500, 1600, 18},
 	} {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
 		for _, dtype := range []string{"f32", "f64", "bf16"} {
@@ -33,6 +33,12 @@ func TestChosenIsAdded(t *testing.T) {
 							at = []int64{-1, begin - 1, int64(s.indices), 1 << 62}[r.IntN(4)]
 						}
 						binary.LittleEndian.PutUint64(chosen[8*k:], uint64(at))
+						if k%7 == 0 { // -0
+							dy := c.Arg("grad_output").Before
+							size := len(dy) / (s.bags * s.columns)
+							clear(dy[k*size:][:size])
+							dy[(k+1)*size-1] = 0x80
+						}
 					}
 					want := defined(t, c)
 					for _, stream := range []int64{1, 1 << 40} {
@@ -55,9 +61,9 @@ func TestChosenIsAdded(t *testing.T) {
 func TestChosenFromOneRow(t *testing.T) {
 	for _, dtype := range []string{"f32", "f64", "f16"} {
 		for _, bags := range []int{256, 257, 300, 600, 1030} {
-			for _, s := range [][2]int{{5, 2}, {300, 80}, {2, 9}, {1, 1}} {
-				columns, each := s[0], s[1]
-				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=i64[%[2]d,%[4]d] chosen=i64 grad_weight=%[1]s[3,%[3]d] mode=max", dtype, bags, columns, each)
+			for _, s := range [][3]int{{5, 2, 3}, {300, 80, 3}, {2, 9, 3}, {1, 1, 3}, {3, 2, 5000}} {
+				columns, each, rows := s[0], s[1], s[2]
+				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=i64[%[2]d,%[4]d] chosen=i64 grad_weight=%[1]s[%[5]d,%[3]d] mode=max", dtype, bags, columns, each, rows)
 				t.Run(text, func(t *testing.T) {
 					c := finiteCase(t, text)
 					clear(c.Arg("indices").Before)
