@@ -18476,7 +18476,7 @@ begun39:
 step40:
 	TESTQ        R11, R11
 	JLE          end41
-	VMOVUPS.Z    (R9), K1, Z12
+	VMOVUPS      (R9), Z12
 	VBROADCASTSS (BX), Z13
 
 	// VDPBF16PS Z12, Z13, Z0
@@ -18651,7 +18651,7 @@ begun46:
 step47:
 	TESTQ        R10, R10
 	JLE          end48
-	VMOVUPS.Z    (R8), K1, Z8
+	VMOVUPS      (R8), Z8
 	VBROADCASTSS (BX), Z9
 
 	// VDPBF16PS Z8, Z9, Z0
@@ -18775,7 +18775,7 @@ begun53:
 step54:
 	TESTQ        R9, R9
 	JLE          end55
-	VMOVUPS.Z    (DI), K1, Z4
+	VMOVUPS      (DI), Z4
 	VBROADCASTSS (BX), Z5
 
 	// VDPBF16PS Z4, Z5, Z0
@@ -18854,7 +18854,7 @@ begun60:
 step61:
 	TESTQ        R8, R8
 	JLE          end62
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS      (SI), Z2
 	VBROADCASTSS (BX), Z3
 
 	// VDPBF16PS Z2, Z3, Z0
@@ -18911,7 +18911,7 @@ begun67:
 step68:
 	TESTQ        R8, R8
 	JLE          end69
-	VMOVUPS.Z    (SI), K1, Z1
+	VMOVUPS      (SI), Z1
 	VBROADCASTSS (BX), Z2
 
 	// VDPBF16PS Z1, Z2, Z0

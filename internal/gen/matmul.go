@@ -82,10 +82,14 @@ func (k *kernel) chains(vectors int) func(count int, a, row, y reg.GPVirtual) {
 		loop, end := k.newLabel("step"), k.newLabel("end")
 		rows, b, bRow, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "bRow"), param(c, "steps")
 		while(c, steps, 1, loop, end, func() {
-			panel := make(value, vectors)
+			panel, masked := make(value, vectors), k.tail
+			if k.dots {
+				k.tail = nil // copies have whole vectors
+			}
 			for j := range panel {
 				panel[j] = k.out.load(k, memory{operand.Mem{Base: b, Disp: j * k.lanes * k.out.size}})
 			}
+			k.tail = masked
 			for i, sum := range sums {
 				k.multiplyAll(panel, rows.at(i), sum)
 			}
