@@ -19,7 +19,7 @@ const (
 	// longer than kernels for one product.
 	batchBytes = 640 * 4
 	// batchFew is how many multiplications a product has at most that half a panel would take longer for.
-	batchFew = 512
+	batchFew = 640
 )
 
 // There is room for them: a negative number would not compile.
@@ -55,12 +55,9 @@ func batchKernelFor(isa ISA, compute tensor.DType) *matmulBatchKernel {
 // takesBatch is TakesBatch: y has too few columns for a vector, or, where a part of one
 // may be stored, for so many.
 func (r *matmulRow[C]) takesBatch(m, n, k int64) (turned, others bool) {
-	most, few, lanes := batchBytes/r.size, int64(batchFew), r.copied.half.columns
-	if r.there != r.copied {
-		few *= 4 // there are copies of each product
-	}
+	most, lanes := batchBytes/r.size, r.copied.half.columns
 	turned = n < lanes && max(m, k) <= most && m*k+k*n+m*n <= most
-	return turned, turned && (r.copied.unit == lanes || n <= lanes/2 || m*n*k <= few)
+	return turned, turned && (r.copied.unit == lanes || n <= lanes/2 || m*n*k <= batchFew)
 }
 
 // batch is Batch.
