@@ -69,8 +69,8 @@ func loadRow[C Compute](t *gatherType, dst []C, from Span) {
 		return
 	}
 	t.widen((*byte)(from.P), whole, (*byte)(unsafe.Pointer(&dst[0])))
-	if whole < len(dst) {
-		Load(dst[whole:], from.At(int64(whole)))
+	if last := len(dst) - wholeVectors; whole < len(dst) {
+		t.widen((*byte)(from.At(int64(last)).P), wholeVectors, (*byte)(unsafe.Pointer(&dst[last]))) // some once more
 	}
 }
 
@@ -82,8 +82,8 @@ func storeRow[C Compute](t *gatherType, to Span, src []C) {
 		return
 	}
 	t.narrow((*byte)(unsafe.Pointer(&src[0])), whole, (*byte)(to.P))
-	if whole < len(src) {
-		Store(to.At(int64(whole)), src[whole:])
+	if last := len(src) - wholeVectors; whole < len(src) {
+		t.narrow((*byte)(unsafe.Pointer(&src[last])), wholeVectors, (*byte)(to.At(int64(last)).P))
 	}
 }
 

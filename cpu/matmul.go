@@ -19,8 +19,9 @@ type MatmulRow struct {
 	Run     func(*MatmulTile)
 	Largest func(m, n int64) (rows, columns, unit int64) // of y, that a tile has at most, and what rows are a multiple of
 	Bytes   func(m, n, k int64) int64                    // of memory that a tile needs
-	// TakesBatch reports whether products of this size are better computed by Batch, many at a time.
-	TakesBatch func(m, n, k int64) bool
+	// TakesBatch reports whether products of this size are better computed by Batch, many at a time:
+	// those where Other lies column by column, and others.
+	TakesBatch func(m, n, k int64) (turned, others bool)
 	Batch      func(*MatmulBatch)
 }
 
@@ -64,7 +65,7 @@ var Matmul = append(matmulDotRows, tableOf(byCompute(
 
 func blocks(_, _ int64) (rows, columns, unit int64) { return Block, Block, 1 }
 
-func noBatch(_, _, _ int64) bool { return false }
+func noBatch(_, _, _ int64) (turned, others bool) { return false, false }
 
 func noBytes(_, _, _ int64) int64 { return 0 }
 

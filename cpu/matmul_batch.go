@@ -18,6 +18,8 @@ const (
 	// batchBytes is how many bytes a product's factors and result have at most: copies of more take
 	// longer than kernels for one product.
 	batchBytes = 640 * 4
+	// batchFew is how many multiplications a product has at most that half a panel would take longer for.
+	batchFew = 640
 )
 
 // There is room for them: a negative number would not compile.
@@ -50,10 +52,12 @@ func batchKernelFor(isa ISA, compute tensor.DType) *matmulBatchKernel {
 	panic("no kernel of small products")
 }
 
-// takesBatch is TakesBatch: y has too few columns for a vector.
-func (r *matmulRow[C]) takesBatch(m, n, k int64) bool {
-	most := batchBytes / r.size
-	return n < r.copied.half.columns && max(m, k) <= most && m*k+k*n+m*n <= most
+// takesBatch is TakesBatch: y has too few columns for a vector, or, where a part of one
+// may be stored, for so many.
+func (r *matmulRow[C]) takesBatch(m, n, k int64) (turned, others bool) {
+	most, lanes := batchBytes/r.size, r.copied.half.columns
+	turned = n < lanes && max(m, k) <= most && m*k+k*n+m*n <= most
+	return turned, turned && (r.copied.unit == lanes || n <= lanes/2 || m*n*k <= batchFew)
 }
 
 // batch is Batch.

@@ -12,15 +12,11 @@ import (
 // matmulOperand is how an operand's type is read and written.
 type matmulOperand struct {
 	*gatherType
-	turn turnTile // nil: there is none
+	turn turnTile
 }
 
 func newMatmulOperand(needs ISA, d tensor.DType) matmulOperand {
-	o := matmulOperand{gatherType: typeFor(needs, d)}
-	if k := gridKernelFor(needs, d); k != nil {
-		o.turn = k.turn
-	}
-	return o
+	return matmulOperand{typeFor(needs, d), matmulTypeFor(needs, d).turn}
 }
 
 // From returns the matrix from a row and a column on.
@@ -42,12 +38,10 @@ func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, fr
 		for i := range rows {
 			copy(unsafe.Slice((*C)(unsafe.Add(to, i*toRow)), columns), unsafe.Slice((*C)(unsafe.Add(from.P, i*from.RowStride)), columns))
 		}
-	case from.Stride == size || from.RowStride != size || o.turn == nil && from.DType != r.compute:
+	case from.Stride == size || from.RowStride != size:
 		for i := range rows {
 			row(i, 0)
 		}
-	case o.turn == nil:
-		r.transpose(to, toRow, from.P, from.Stride, columns, rows)
 	default:
 		wholeRows, wholeColumns := rows&^(tile-1), columns&^(tile-1)
 		for j := int64(0); j < wholeColumns && wholeRows > 0; j += tile {
@@ -62,6 +56,21 @@ func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, fr
 			}
 		}
 	}
+}
+
+// copyInput copies what Input has along K, unless it is read where it lies.
+func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64) {
+	if near(&t.Input, t.M) && t.Input.Stride == r.size && t.Input.DType == r.compute {
+		p.from, p.fromRow = t.Input.Row(0, k).P, t.Input.RowStride
+		return
+	}
+	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
+	if all := t.M * depth; t.Input.RowStride == depth*t.Input.Stride && all*r.size <= matmulNear {
+		p.fromRow = depth * r.size
+		loadRow(r.input.gatherType, unsafe.Slice((*C)(p.from), all), t.Input.Row(0, k)) // small matrices have few elements in a row
+		return
+	}
+	r.copy(&r.input, p.from, p.inputRow, t.Input.From(0, k), t.M, depth)
 }
 
 // Transposed returns the matrix whose rows are m's columns.

@@ -194,6 +194,6 @@ func (d *matmulDots) dotsAreChains() bool {
 			want[n] = fma(x[k], v, want[n])
 		}
 	}
-	d.products.whole.run((*byte)(unsafe.Pointer(&a)), 0, 1, (*byte)(unsafe.Pointer(&b)), 4*columns, pairs, nil, (*byte)(unsafe.Pointer(&y)), 0, 0)
+	d.products.whole.run((*byte)(unsafe.Pointer(&a)), 0, 1, (*byte)(unsafe.Pointer(&b)), 4*columns, columns, pairs, nil, (*byte)(unsafe.Pointer(&y)), 0, 0)
 	return y == want
 }

@@ -16,7 +16,7 @@ var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (Matmu
 }}}
 
 var dotKernels = matmulDots{
-	matmulPanels{matmulKernel{32, matmulDotsAVX512}, matmulKernel{16, matmulHalfDotsAVX512}},
+	newMatmulPanels(AVX512, dotSquare, matmulDotsAVX512, matmulHalfDotsAVX512),
 	matmulTurned[matmulTurnedDots]{dotSquare, matmulTurnedDotsAVX512, matmulTurnedWideDotsAVX512},
 	swapPairsAVX512, turnPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
 }

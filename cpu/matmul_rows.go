@@ -11,52 +11,6 @@ import (
 // both are copied, some depth along K at a time. Sums lie in y, or apart from it where
 // it has another type, or no room for a whole panel.
 
-// matmulRun multiplies so many rows of a with a panel of b: y has a row for each,
-// whose chains begin with what is there if there are more, and end with bias if
-// there is one.
-type matmulRun func(a *byte, aRow, rows int, b *byte, bRow, steps int, bias, y *byte, yRow, more int)
-
-// matmulKernel is one, for so many columns of b.
-type matmulKernel struct {
-	columns int64
-	run     matmulRun
-}
-
-// matmulPanels are the kernels of panels, and of half a panel.
-type matmulPanels struct{ whole, half matmulKernel }
-
-// next returns the kernel for the next of the columns that are left.
-func (p *matmulPanels) next(left int64) *matmulKernel {
-	if left < p.whole.columns {
-		return &p.half
-	}
-	return &p.whole
-}
-
-// matmulType has the kernels for a type of b.
-type matmulType struct {
-	needs ISA
-	other tensor.DType
-	matmulPanels
-	turned matmulTurned[matmulTurnedRun]
-}
-
-func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half matmulRun, turned, turnedWide matmulTurnedRun) matmulType {
-	return matmulType{
-		needs, other, matmulPanels{matmulKernel{2 * lanes, whole}, matmulKernel{lanes, half}},
-		matmulTurned[matmulTurnedRun]{lanes, turned, turnedWide},
-	}
-}
-
-func matmulTypeFor(isa ISA, other tensor.DType) *matmulType {
-	for i := range matmulTypes {
-		if t := &matmulTypes[i]; t.needs == isa && t.other == other {
-			return t
-		}
-	}
-	return nil
-}
-
 const (
 	matmulRowsOfTile = 144
 	matmulUnit       = 12      // rows that kernels take at a time
@@ -174,9 +128,14 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 
 // product computes a tile; down is a bias with an element for each row, if there is one.
 func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
-	p, half := r.plan(t.M, t.N, t.K), r.copied.half.columns
+	p, unit := r.plan(t.M, t.N, t.K), r.copied.unit
+	turned := t.M <= r.few(t) && t.Other.RowStride == t.Other.DType.Size()
+	if turned {
+		unit = r.there.turned.columns
+	}
+	p.sumsRow = roundUp(t.N, unit) * r.size
 	if t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil {
-		p.inY = t.N / half * half
+		p.inY = t.N / unit * unit
 	}
 	apart := p.inY < t.N // some sums are
 	if apart && t.More {
@@ -189,7 +148,7 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 		Load(bias[n:min(n+Block, t.N)], t.Bias.At(n))
 	}
 	var columns, depth, rest int64
-	if t.M <= r.few(t) && t.Other.RowStride == t.Other.DType.Size() {
+	if turned {
 		columns = t.N / r.there.turned.columns * r.there.turned.columns
 		if depth = r.turnedDots(t, &p, columns); depth == 0 {
 			depth = t.K / r.there.turned.columns * r.there.turned.columns
@@ -233,7 +192,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 	copiedFrom, steps := begin, max(1, p.depth)
 	dots := r.takesPairs(t) && from == 0
 	if !dots && (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
-		copiedFrom = begin + (end-begin)/r.there.half.columns*r.there.half.columns
+		copiedFrom = begin + (end-begin)/r.there.unit*r.there.unit
 		if t.M <= matmulFew {
 			steps = matmulShallow
 		}
@@ -247,7 +206,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			r.copyInput(t, p, k, depth)
 			for n := begin; n < copiedFrom; {
 				kernel := r.there.next(copiedFrom - n)
-				r.multiply(kernel.run, t, p, n, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
+				r.multiply(kernel, t, p, n, copiedFrom, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
 				n += kernel.columns
 			}
 			if depth > 0 && copiedFrom < end { // no pointer past Other's end
@@ -256,27 +215,18 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		}
 		for n := copiedFrom; n < end; {
 			kernel := panels.next(end - n)
-			r.multiply(kernel.run, t, p, n, unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows, k, k+depth)
+			r.multiply(kernel, t, p, n, end, unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows, k, k+depth)
 			n += kernel.columns
 		}
 	}
 }
 
-// copyInput copies what Input has along K, unless it is read where it lies.
-func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64) {
-	if near(&t.Input, t.M) && t.Input.Stride == r.size && t.Input.DType == r.compute {
-		p.from, p.fromRow = t.Input.Row(0, k).P, t.Input.RowStride
-		return
-	}
-	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
-	r.copy(&r.input, p.from, p.inputRow, t.Input.From(0, k), t.M, depth)
-}
-
 // multiply adds to the sums from a column on, or begins them, what is along K from
 // from to to.
-func (r *matmulRow[C]) multiply(run matmulRun, t *MatmulTile, p *matmulMemory, n int64, panel unsafe.Pointer, row, steps, from, to int64) {
+func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n, end int64, panel unsafe.Pointer, row, steps, from, to int64) {
 	bias, y, yRow, begun := r.result(t, p, n, from, to)
-	run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(steps), bias, y, yRow, begun)
+	columns := min(kernel.columns, end-n)
+	kernel.run((*byte)(p.from), int(p.fromRow), int(t.M), (*byte)(panel), int(row), int(columns), int(steps), bias, y, yRow, begun)
 }
 
 // result is what kernels need besides the factors.

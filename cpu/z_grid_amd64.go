@@ -86,6 +86,11 @@ func turnTileAVX512BF16(from *byte, fromRow int, fromTile int, to *float32, toRo
 //go:noescape
 func turnTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
+// turnTileAVX512F64 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX512F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
 // gridLocateAVX2 fills cells from the coordinates of n positions and the parameters.
 //
 //go:noescape
@@ -167,6 +172,11 @@ func turnTileAVX2BF16(from *byte, fromRow int, fromTile int, to *float32, toRow 
 //
 //go:noescape
 func turnTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
+// turnTileAVX2F64 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX2F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
 // gridFramedCount counts the positions in each cell but that of number 0, and returns
 // the union of all the counts' bits.

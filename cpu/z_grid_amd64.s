@@ -3658,6 +3658,285 @@ done:
 	VZEROUPPER
 	RET
 
+// func turnTileAVX512F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·turnTileAVX512F64(SB), NOSPLIT, $0-56
+	MOVQ from+0(FP), AX
+	MOVQ fromRow+8(FP), CX
+	MOVQ fromTile+16(FP), DX
+	MOVQ to+24(FP), BX
+	MOVQ toRow+32(FP), SI
+	MOVQ toTile+40(FP), DI
+	MOVQ tiles+48(FP), R8
+
+tile:
+	TESTQ      R8, R8
+	JLE        done
+	MOVQ       AX, R9
+	VMOVUPD    (R9), Z0
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z1
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z2
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z3
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z4
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z5
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z6
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z7
+	VUNPCKLPD  Z1, Z0, Z8
+	VUNPCKHPD  Z1, Z0, Z0
+	VUNPCKLPD  Z3, Z2, Z1
+	VUNPCKHPD  Z3, Z2, Z2
+	VUNPCKLPD  Z5, Z4, Z3
+	VUNPCKHPD  Z5, Z4, Z4
+	VUNPCKLPD  Z7, Z6, Z5
+	VUNPCKHPD  Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z1, Z8, Z7
+	VSHUFF32X4 $0xdd, Z1, Z8, Z1
+	VSHUFF32X4 $0x88, Z2, Z0, Z8
+	VSHUFF32X4 $0xdd, Z2, Z0, Z0
+	VSHUFF32X4 $0x88, Z5, Z3, Z2
+	VSHUFF32X4 $0xdd, Z5, Z3, Z3
+	VSHUFF32X4 $0x88, Z6, Z4, Z5
+	VSHUFF32X4 $0xdd, Z6, Z4, Z4
+	VSHUFF32X4 $0x88, Z2, Z7, Z6
+	VSHUFF32X4 $0xdd, Z2, Z7, Z2
+	VSHUFF32X4 $0x88, Z5, Z8, Z7
+	VSHUFF32X4 $0xdd, Z5, Z8, Z5
+	VSHUFF32X4 $0x88, Z3, Z1, Z8
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z3
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	MOVQ       BX, R9
+	VMOVUPS    Z6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z0, (R9)
+	MOVQ       AX, R9
+	VMOVUPD    64(R9), Z0
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z1
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z2
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z3
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z4
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z5
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z6
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z7
+	VUNPCKLPD  Z1, Z0, Z8
+	VUNPCKHPD  Z1, Z0, Z0
+	VUNPCKLPD  Z3, Z2, Z1
+	VUNPCKHPD  Z3, Z2, Z2
+	VUNPCKLPD  Z5, Z4, Z3
+	VUNPCKHPD  Z5, Z4, Z4
+	VUNPCKLPD  Z7, Z6, Z5
+	VUNPCKHPD  Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z1, Z8, Z7
+	VSHUFF32X4 $0xdd, Z1, Z8, Z1
+	VSHUFF32X4 $0x88, Z2, Z0, Z8
+	VSHUFF32X4 $0xdd, Z2, Z0, Z0
+	VSHUFF32X4 $0x88, Z5, Z3, Z2
+	VSHUFF32X4 $0xdd, Z5, Z3, Z3
+	VSHUFF32X4 $0x88, Z6, Z4, Z5
+	VSHUFF32X4 $0xdd, Z6, Z4, Z4
+	VSHUFF32X4 $0x88, Z2, Z7, Z6
+	VSHUFF32X4 $0xdd, Z2, Z7, Z2
+	VSHUFF32X4 $0x88, Z5, Z8, Z7
+	VSHUFF32X4 $0xdd, Z5, Z8, Z5
+	VSHUFF32X4 $0x88, Z3, Z1, Z8
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z3
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Z6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z0, (R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z0
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z1
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z2
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z3
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z4
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z5
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z6
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Z7
+	VUNPCKLPD  Z1, Z0, Z8
+	VUNPCKHPD  Z1, Z0, Z0
+	VUNPCKLPD  Z3, Z2, Z1
+	VUNPCKHPD  Z3, Z2, Z2
+	VUNPCKLPD  Z5, Z4, Z3
+	VUNPCKHPD  Z5, Z4, Z4
+	VUNPCKLPD  Z7, Z6, Z5
+	VUNPCKHPD  Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z1, Z8, Z7
+	VSHUFF32X4 $0xdd, Z1, Z8, Z1
+	VSHUFF32X4 $0x88, Z2, Z0, Z8
+	VSHUFF32X4 $0xdd, Z2, Z0, Z0
+	VSHUFF32X4 $0x88, Z5, Z3, Z2
+	VSHUFF32X4 $0xdd, Z5, Z3, Z3
+	VSHUFF32X4 $0x88, Z6, Z4, Z5
+	VSHUFF32X4 $0xdd, Z6, Z4, Z4
+	VSHUFF32X4 $0x88, Z2, Z7, Z6
+	VSHUFF32X4 $0xdd, Z2, Z7, Z2
+	VSHUFF32X4 $0x88, Z5, Z8, Z7
+	VSHUFF32X4 $0xdd, Z5, Z8, Z5
+	VSHUFF32X4 $0x88, Z3, Z1, Z8
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z3
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	MOVQ       BX, R9
+	VMOVUPS    Z6, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z7, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z8, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z3, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z2, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z5, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z1, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z0, 64(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z0
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z1
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z2
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z3
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z4
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z5
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z6
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Z7
+	VUNPCKLPD  Z1, Z0, Z8
+	VUNPCKHPD  Z1, Z0, Z0
+	VUNPCKLPD  Z3, Z2, Z1
+	VUNPCKHPD  Z3, Z2, Z2
+	VUNPCKLPD  Z5, Z4, Z3
+	VUNPCKHPD  Z5, Z4, Z4
+	VUNPCKLPD  Z7, Z6, Z5
+	VUNPCKHPD  Z7, Z6, Z6
+	VSHUFF32X4 $0x88, Z1, Z8, Z7
+	VSHUFF32X4 $0xdd, Z1, Z8, Z1
+	VSHUFF32X4 $0x88, Z2, Z0, Z8
+	VSHUFF32X4 $0xdd, Z2, Z0, Z0
+	VSHUFF32X4 $0x88, Z5, Z3, Z2
+	VSHUFF32X4 $0xdd, Z5, Z3, Z3
+	VSHUFF32X4 $0x88, Z6, Z4, Z5
+	VSHUFF32X4 $0xdd, Z6, Z4, Z4
+	VSHUFF32X4 $0x88, Z2, Z7, Z6
+	VSHUFF32X4 $0xdd, Z2, Z7, Z2
+	VSHUFF32X4 $0x88, Z5, Z8, Z7
+	VSHUFF32X4 $0xdd, Z5, Z8, Z5
+	VSHUFF32X4 $0x88, Z3, Z1, Z8
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z4, Z0, Z3
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Z6, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z7, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z8, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z3, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z2, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z5, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z1, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Z0, 64(R9)
+	ADDQ       DX, AX
+	ADDQ       DI, BX
+	DECQ       R8
+	JMP        tile
+
+done:
+	VZEROUPPER
+	RET
+
 // func gridLocateAVX2(cells *byte, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·gridLocateAVX2(SB), NOSPLIT, $0-16
@@ -7257,6 +7536,605 @@ tile:
 	VMOVUPS    Y5, 32(R9)
 	ADDQ       SI, R9
 	VMOVUPS    Y0, 32(R9)
+	ADDQ       DX, AX
+	ADDQ       DI, BX
+	DECQ       R8
+	JMP        tile
+
+done:
+	VZEROUPPER
+	RET
+
+// func turnTileAVX2F64(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+// Requires: AVX
+TEXT ·turnTileAVX2F64(SB), NOSPLIT, $0-56
+	MOVQ from+0(FP), AX
+	MOVQ fromRow+8(FP), CX
+	MOVQ fromTile+16(FP), DX
+	MOVQ to+24(FP), BX
+	MOVQ toRow+32(FP), SI
+	MOVQ toTile+40(FP), DI
+	MOVQ tiles+48(FP), R8
+
+tile:
+	TESTQ      R8, R8
+	JLE        done
+	MOVQ       AX, R9
+	VMOVUPD    (R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VMOVUPD    32(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VMOVUPD    64(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VMOVUPD    96(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y3, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 32(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 32(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 32(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 32(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 32(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y3, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 64(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 64(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 64(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 64(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 64(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y3, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 96(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 96(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 96(R9)
+	MOVQ       AX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, 96(R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, 96(R9)
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8

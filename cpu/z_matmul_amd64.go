@@ -9,112 +9,112 @@ package cpu
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX512BF16 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX512F16 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX512F64 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2F32 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2BF16 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2F16 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulAVX2F64 multiplies rows of a with a panel of b, 8 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
-// matmulHalfAVX512F32 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
+// matmulHalfAVX512F32 multiplies rows of a with a panel of b, columns wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
-// matmulHalfAVX512BF16 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
+// matmulHalfAVX512BF16 multiplies rows of a with a panel of b, columns wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
-// matmulHalfAVX512F16 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
+// matmulHalfAVX512F16 multiplies rows of a with a panel of b, columns wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
-// matmulHalfAVX512F64 multiplies rows of a with a panel of b, 8 elements wide and so many steps deep,
+// matmulHalfAVX512F64 multiplies rows of a with a panel of b, columns wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulHalfAVX2F32 multiplies rows of a with a panel of b, 8 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulHalfAVX2BF16 multiplies rows of a with a panel of b, 8 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulHalfAVX2F16 multiplies rows of a with a panel of b, 8 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulHalfAVX2F64 multiplies rows of a with a panel of b, 4 elements wide and so many steps deep,
 // whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 //
 //go:noescape
-func matmulHalfAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedAVX512F32 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
@@ -247,12 +247,12 @@ func matmulTurnedWideAVX2F64(a *byte, aRow int, rows int, b *byte, bColumn int, 
 // matmulDotsAVX512 is matmulAVX512F32 with pairs of bf16 for elements of a and b.
 //
 //go:noescape
-func matmulDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulHalfDotsAVX512 is matmulHalfAVX512F32 with pairs of bf16 for elements of a and b.
 //
 //go:noescape
-func matmulHalfDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+func matmulHalfDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
 // matmulTurnedDotsAVX512 is matmulTurnedAVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.
 // 32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.

@@ -4,55 +4,55 @@
 
 #include "textflag.h"
 
-// func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F32(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX512F32(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z18
 	VMOVUPS 64(BX), Z19
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z20
 	VMOVUPS 64(BX), Z21
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z22
 	VMOVUPS 64(BX), Z23
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -91,7 +91,7 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
 	TESTQ        R11, R11
@@ -143,7 +143,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Z24
@@ -176,40 +176,40 @@ end6:
 ended7:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z16, (DX)
 	VMOVUPS Z17, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z18, (DX)
 	VMOVUPS Z19, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z20, (DX)
 	VMOVUPS Z21, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z22, (DX)
 	VMOVUPS Z23, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -229,33 +229,33 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -284,7 +284,7 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
 	TESTQ        R10, R10
@@ -323,7 +323,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Z16
@@ -348,28 +348,28 @@ end13:
 ended14:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -385,21 +385,21 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -418,7 +418,7 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
 	TESTQ        R9, R9
@@ -444,7 +444,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Z8
@@ -461,16 +461,16 @@ end20:
 ended21:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -482,15 +482,15 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -503,7 +503,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -522,7 +522,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Z4
@@ -535,10 +535,10 @@ end27:
 ended28:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -548,12 +548,12 @@ fewer23:
 rows29:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin31
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun32
 
 begin31:
@@ -564,7 +564,7 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
 	TESTQ        R8, R8
@@ -580,7 +580,7 @@ step33:
 	JMP          step33
 
 end34:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended35
 	VMOVUPS (BX), Z2
@@ -591,7 +591,7 @@ end34:
 ended35:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -600,55 +600,55 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512BF16(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX512BF16(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z18
 	VMOVUPS 64(BX), Z19
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z20
 	VMOVUPS 64(BX), Z21
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z22
 	VMOVUPS 64(BX), Z23
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -687,7 +687,7 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
 	TESTQ        R11, R11
@@ -741,7 +741,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Z24
@@ -774,40 +774,40 @@ end6:
 ended7:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z16, (DX)
 	VMOVUPS Z17, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z18, (DX)
 	VMOVUPS Z19, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z20, (DX)
 	VMOVUPS Z21, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z22, (DX)
 	VMOVUPS Z23, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -827,33 +827,33 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -882,7 +882,7 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
 	TESTQ        R10, R10
@@ -923,7 +923,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Z16
@@ -948,28 +948,28 @@ end13:
 ended14:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -985,21 +985,21 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -1018,7 +1018,7 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
 	TESTQ        R9, R9
@@ -1046,7 +1046,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Z8
@@ -1063,16 +1063,16 @@ end20:
 ended21:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1084,15 +1084,15 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -1105,7 +1105,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -1126,7 +1126,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Z4
@@ -1139,10 +1139,10 @@ end27:
 ended28:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -1152,12 +1152,12 @@ fewer23:
 rows29:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin31
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun32
 
 begin31:
@@ -1168,7 +1168,7 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
 	TESTQ        R8, R8
@@ -1186,7 +1186,7 @@ step33:
 	JMP          step33
 
 end34:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended35
 	VMOVUPS (BX), Z2
@@ -1197,7 +1197,7 @@ end34:
 ended35:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -1206,55 +1206,55 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F16(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX512F16(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z18
 	VMOVUPS 64(BX), Z19
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z20
 	VMOVUPS 64(BX), Z21
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z22
 	VMOVUPS 64(BX), Z23
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -1293,7 +1293,7 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
 	TESTQ        R11, R11
@@ -1345,7 +1345,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Z24
@@ -1378,40 +1378,40 @@ end6:
 ended7:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z16, (DX)
 	VMOVUPS Z17, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z18, (DX)
 	VMOVUPS Z19, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z20, (DX)
 	VMOVUPS Z21, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z22, (DX)
 	VMOVUPS Z23, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1431,33 +1431,33 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -1486,7 +1486,7 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
 	TESTQ        R10, R10
@@ -1525,7 +1525,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Z16
@@ -1550,28 +1550,28 @@ end13:
 ended14:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1587,21 +1587,21 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -1620,7 +1620,7 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
 	TESTQ        R9, R9
@@ -1646,7 +1646,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Z8
@@ -1663,16 +1663,16 @@ end20:
 ended21:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -1684,15 +1684,15 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -1705,7 +1705,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -1724,7 +1724,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Z4
@@ -1737,10 +1737,10 @@ end27:
 ended28:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -1750,12 +1750,12 @@ fewer23:
 rows29:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin31
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun32
 
 begin31:
@@ -1766,7 +1766,7 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
 	TESTQ        R8, R8
@@ -1782,7 +1782,7 @@ step33:
 	JMP          step33
 
 end34:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended35
 	VMOVUPS (BX), Z2
@@ -1793,7 +1793,7 @@ end34:
 ended35:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -1802,55 +1802,55 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512F
-TEXT ·matmulAVX512F64(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX512F64(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPD (BX), Z0
 	VMOVUPD 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z2
 	VMOVUPD 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z6
 	VMOVUPD 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z8
 	VMOVUPD 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z12
 	VMOVUPD 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z14
 	VMOVUPD 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z16
 	VMOVUPD 64(BX), Z17
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z18
 	VMOVUPD 64(BX), Z19
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z20
 	VMOVUPD 64(BX), Z21
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z22
 	VMOVUPD 64(BX), Z23
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -1889,7 +1889,7 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
 	TESTQ        R11, R11
@@ -1941,7 +1941,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPD (BX), Z24
@@ -1974,40 +1974,40 @@ end6:
 ended7:
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z2, (DX)
 	VMOVUPD Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z4, (DX)
 	VMOVUPD Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z6, (DX)
 	VMOVUPD Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z8, (DX)
 	VMOVUPD Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z10, (DX)
 	VMOVUPD Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z12, (DX)
 	VMOVUPD Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z14, (DX)
 	VMOVUPD Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z16, (DX)
 	VMOVUPD Z17, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z18, (DX)
 	VMOVUPD Z19, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z20, (DX)
 	VMOVUPD Z21, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z22, (DX)
 	VMOVUPD Z23, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2027,33 +2027,33 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPD (BX), Z0
 	VMOVUPD 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z2
 	VMOVUPD 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z6
 	VMOVUPD 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z8
 	VMOVUPD 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z12
 	VMOVUPD 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z14
 	VMOVUPD 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -2082,7 +2082,7 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
 	TESTQ        R10, R10
@@ -2121,7 +2121,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPD (BX), Z16
@@ -2146,28 +2146,28 @@ end13:
 ended14:
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z2, (DX)
 	VMOVUPD Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z4, (DX)
 	VMOVUPD Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z6, (DX)
 	VMOVUPD Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z8, (DX)
 	VMOVUPD Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z10, (DX)
 	VMOVUPD Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z12, (DX)
 	VMOVUPD Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z14, (DX)
 	VMOVUPD Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2183,21 +2183,21 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPD (BX), Z0
 	VMOVUPD 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z2
 	VMOVUPD 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z6
 	VMOVUPD 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -2216,7 +2216,7 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
 	TESTQ        R9, R9
@@ -2242,7 +2242,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPD (BX), Z8
@@ -2259,16 +2259,16 @@ end20:
 ended21:
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z2, (DX)
 	VMOVUPD Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z4, (DX)
 	VMOVUPD Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z6, (DX)
 	VMOVUPD Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2280,15 +2280,15 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPD (BX), Z0
 	VMOVUPD 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Z2
 	VMOVUPD 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -2301,7 +2301,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -2320,7 +2320,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPD (BX), Z4
@@ -2333,10 +2333,10 @@ end27:
 ended28:
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Z2, (DX)
 	VMOVUPD Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -2346,12 +2346,12 @@ fewer23:
 rows29:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin31
 	MOVQ    DX, BX
 	VMOVUPD (BX), Z0
 	VMOVUPD 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun32
 
 begin31:
@@ -2362,7 +2362,7 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
 	TESTQ        R8, R8
@@ -2378,7 +2378,7 @@ step33:
 	JMP          step33
 
 end34:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended35
 	VMOVUPD (BX), Z2
@@ -2389,7 +2389,7 @@ end34:
 ended35:
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -2398,37 +2398,37 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulAVX2F32(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX2F32(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y8
 	VMOVUPS 32(BX), Y9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y10
 	VMOVUPS 32(BX), Y11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -2451,7 +2451,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -2483,7 +2483,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Y12
@@ -2504,22 +2504,22 @@ end6:
 ended7:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
 	VMOVUPS Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y6, (DX)
 	VMOVUPS Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y8, (DX)
 	VMOVUPS Y9, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y10, (DX)
 	VMOVUPS Y11, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2533,21 +2533,21 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -2566,7 +2566,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -2592,7 +2592,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Y8
@@ -2609,16 +2609,16 @@ end13:
 ended14:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
 	VMOVUPS Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y6, (DX)
 	VMOVUPS Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2630,15 +2630,15 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -2651,7 +2651,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -2670,7 +2670,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Y4
@@ -2683,10 +2683,10 @@ end20:
 ended21:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -2696,12 +2696,12 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -2712,7 +2712,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -2728,7 +2728,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Y2
@@ -2739,7 +2739,7 @@ end27:
 ended28:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -2748,37 +2748,37 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·matmulAVX2BF16(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX2BF16(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y8
 	VMOVUPS 32(BX), Y9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y10
 	VMOVUPS 32(BX), Y11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -2801,7 +2801,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -2835,7 +2835,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Y12
@@ -2856,22 +2856,22 @@ end6:
 ended7:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
 	VMOVUPS Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y6, (DX)
 	VMOVUPS Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y8, (DX)
 	VMOVUPS Y9, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y10, (DX)
 	VMOVUPS Y11, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2885,21 +2885,21 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -2918,7 +2918,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -2946,7 +2946,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Y8
@@ -2963,16 +2963,16 @@ end13:
 ended14:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
 	VMOVUPS Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y6, (DX)
 	VMOVUPS Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -2984,15 +2984,15 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -3005,7 +3005,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -3026,7 +3026,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Y4
@@ -3039,10 +3039,10 @@ end20:
 ended21:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -3052,12 +3052,12 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -3068,7 +3068,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -3086,7 +3086,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Y2
@@ -3097,7 +3097,7 @@ end27:
 ended28:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -3106,37 +3106,37 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, F16C, FMA3
-TEXT ·matmulAVX2F16(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX2F16(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y8
 	VMOVUPS 32(BX), Y9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y10
 	VMOVUPS 32(BX), Y11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -3159,7 +3159,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -3191,7 +3191,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Y12
@@ -3212,22 +3212,22 @@ end6:
 ended7:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
 	VMOVUPS Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y6, (DX)
 	VMOVUPS Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y8, (DX)
 	VMOVUPS Y9, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y10, (DX)
 	VMOVUPS Y11, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -3241,21 +3241,21 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -3274,7 +3274,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -3300,7 +3300,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Y8
@@ -3317,16 +3317,16 @@ end13:
 ended14:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
 	VMOVUPS Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y6, (DX)
 	VMOVUPS Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -3338,15 +3338,15 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -3359,7 +3359,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -3378,7 +3378,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Y4
@@ -3391,10 +3391,10 @@ end20:
 ended21:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -3404,12 +3404,12 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -3420,7 +3420,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -3436,7 +3436,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Y2
@@ -3447,7 +3447,7 @@ end27:
 ended28:
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -3456,37 +3456,37 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulAVX2F64(SB), NOSPLIT, $0-80
+TEXT ·matmulAVX2F64(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
 	VMOVUPD 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y2
 	VMOVUPD 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y8
 	VMOVUPD 32(BX), Y9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y10
 	VMOVUPD 32(BX), Y11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -3509,7 +3509,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -3541,7 +3541,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPD (BX), Y12
@@ -3562,22 +3562,22 @@ end6:
 ended7:
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y2, (DX)
 	VMOVUPD Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y4, (DX)
 	VMOVUPD Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y6, (DX)
 	VMOVUPD Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y8, (DX)
 	VMOVUPD Y9, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y10, (DX)
 	VMOVUPD Y11, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -3591,21 +3591,21 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
 	VMOVUPD 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y2
 	VMOVUPD 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -3624,7 +3624,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -3650,7 +3650,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPD (BX), Y8
@@ -3667,16 +3667,16 @@ end13:
 ended14:
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y2, (DX)
 	VMOVUPD Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y4, (DX)
 	VMOVUPD Y5, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y6, (DX)
 	VMOVUPD Y7, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -3688,15 +3688,15 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
 	VMOVUPD 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y2
 	VMOVUPD 32(BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -3709,7 +3709,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -3728,7 +3728,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPD (BX), Y4
@@ -3741,10 +3741,10 @@ end20:
 ended21:
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y2, (DX)
 	VMOVUPD Y3, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -3754,12 +3754,12 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
 	VMOVUPD 32(BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -3770,7 +3770,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -3786,7 +3786,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPD (BX), Y2
@@ -3797,7 +3797,7 @@ end27:
 ended28:
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -3806,44 +3806,48 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
-// Requires: AVX, AVX512F
-TEXT ·matmulHalfAVX512F32(SB), NOSPLIT, $0-80
-	MOVQ a+0(FP), AX
-	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+// func matmulHalfAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·matmulHalfAVX512F32(SB), NOSPLIT, $0-88
+	MOVQ  columns+40(FP), AX
+	MOVQ  $-1, CX
+	BZHIQ AX, CX, CX
+	KMOVW CX, K1
+	MOVQ  a+0(FP), AX
+	MOVQ  aRow+8(FP), CX
+	MOVQ  y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x0000000c
-	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin3
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z8
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z9
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z10
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z11
-	ADDQ    yRow+64(FP), BX
-	JMP     begun4
+	CMPQ      rows+16(FP), $0x0000000c
+	JLT       fewer2
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin3
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z8
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z9
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z10
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z11
+	ADDQ      yRow+72(FP), BX
+	JMP       begun4
 
 begin3:
 	VXORPS X0, X0, X0
@@ -3869,87 +3873,75 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R11, R11
-	JLE          end6
-	VMOVUPS      (R9), Z12
-	VBROADCASTSS (BX), Z13
-	VFMADD231PS  Z12, Z13, Z0
-	VBROADCASTSS (BX)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z1
-	VBROADCASTSS (BX)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z2
-	VBROADCASTSS (SI), Z13
-	VFMADD231PS  Z12, Z13, Z3
-	VBROADCASTSS (SI)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z4
-	VBROADCASTSS (SI)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z5
-	VBROADCASTSS (DI), Z13
-	VFMADD231PS  Z12, Z13, Z6
-	VBROADCASTSS (DI)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z7
-	VBROADCASTSS (DI)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z8
-	VBROADCASTSS (R8), Z13
-	VFMADD231PS  Z12, Z13, Z9
-	VBROADCASTSS (R8)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z10
-	VBROADCASTSS (R8)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000004, DI
-	ADDQ         $0x00000004, R8
-	ADDQ         R10, R9
-	DECQ         R11
-	JMP          step5
+	TESTQ            R11, R11
+	JLE              end6
+	VMOVUPS.Z        (R9), K1, Z12
+	VFMADD231PS.BCST (BX), Z12, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z12, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z12, Z2
+	VFMADD231PS.BCST (SI), Z12, Z3
+	VFMADD231PS.BCST (SI)(CX*1), Z12, Z4
+	VFMADD231PS.BCST (SI)(CX*2), Z12, Z5
+	VFMADD231PS.BCST (DI), Z12, Z6
+	VFMADD231PS.BCST (DI)(CX*1), Z12, Z7
+	VFMADD231PS.BCST (DI)(CX*2), Z12, Z8
+	VFMADD231PS.BCST (R8), Z12, Z9
+	VFMADD231PS.BCST (R8)(CX*1), Z12, Z10
+	VFMADD231PS.BCST (R8)(CX*2), Z12, Z11
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             $0x00000004, DI
+	ADDQ             $0x00000004, R8
+	ADDQ             R10, R9
+	DECQ             R11
+	JMP              step5
 
 end6:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended7
-	VMOVUPS (BX), Z12
-	VADDPS  Z12, Z0, Z0
-	VADDPS  Z12, Z1, Z1
-	VADDPS  Z12, Z2, Z2
-	VADDPS  Z12, Z3, Z3
-	VADDPS  Z12, Z4, Z4
-	VADDPS  Z12, Z5, Z5
-	VADDPS  Z12, Z6, Z6
-	VADDPS  Z12, Z7, Z7
-	VADDPS  Z12, Z8, Z8
-	VADDPS  Z12, Z9, Z9
-	VADDPS  Z12, Z10, Z10
-	VADDPS  Z12, Z11, Z11
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended7
+	VMOVUPS.Z (BX), K1, Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z12, Z3, Z3
+	VADDPS    Z12, Z4, Z4
+	VADDPS    Z12, Z5, Z5
+	VADDPS    Z12, Z6, Z6
+	VADDPS    Z12, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z12, Z9, Z9
+	VADDPS    Z12, Z10, Z10
+	VADDPS    Z12, Z11, Z11
 
 ended7:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z8, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z9, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z10, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z11, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z8, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z9, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z10, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z11, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -3967,28 +3959,28 @@ ended7:
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000008
-	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin10
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	JMP     begun11
+	CMPQ      rows+16(FP), $0x00000008
+	JLT       fewer9
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin10
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	JMP       begun11
 
 begin10:
 	VXORPS X0, X0, X0
@@ -4008,66 +4000,58 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
-	TESTQ        R10, R10
-	JLE          end13
-	VMOVUPS      (R8), Z8
-	VBROADCASTSS (BX), Z9
-	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (BX)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z1
-	VBROADCASTSS (BX)(CX*2), Z9
-	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (SI), Z9
-	VFMADD231PS  Z8, Z9, Z3
-	VBROADCASTSS (SI)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z4
-	VBROADCASTSS (SI)(CX*2), Z9
-	VFMADD231PS  Z8, Z9, Z5
-	VBROADCASTSS (DI), Z9
-	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (DI)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000004, DI
-	ADDQ         R9, R8
-	DECQ         R10
-	JMP          step12
+	TESTQ            R10, R10
+	JLE              end13
+	VMOVUPS.Z        (R8), K1, Z8
+	VFMADD231PS.BCST (BX), Z8, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z8, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z8, Z2
+	VFMADD231PS.BCST (SI), Z8, Z3
+	VFMADD231PS.BCST (SI)(CX*1), Z8, Z4
+	VFMADD231PS.BCST (SI)(CX*2), Z8, Z5
+	VFMADD231PS.BCST (DI), Z8, Z6
+	VFMADD231PS.BCST (DI)(CX*1), Z8, Z7
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             $0x00000004, DI
+	ADDQ             R9, R8
+	DECQ             R10
+	JMP              step12
 
 end13:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended14
-	VMOVUPS (BX), Z8
-	VADDPS  Z8, Z0, Z0
-	VADDPS  Z8, Z1, Z1
-	VADDPS  Z8, Z2, Z2
-	VADDPS  Z8, Z3, Z3
-	VADDPS  Z8, Z4, Z4
-	VADDPS  Z8, Z5, Z5
-	VADDPS  Z8, Z6, Z6
-	VADDPS  Z8, Z7, Z7
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended14
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z1, Z1
+	VADDPS    Z8, Z2, Z2
+	VADDPS    Z8, Z3, Z3
+	VADDPS    Z8, Z4, Z4
+	VADDPS    Z8, Z5, Z5
+	VADDPS    Z8, Z6, Z6
+	VADDPS    Z8, Z7, Z7
 
 ended14:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4081,20 +4065,20 @@ ended14:
 
 fewer9:
 rows15:
-	CMPQ    rows+16(FP), $0x00000004
-	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	JMP     begun18
+	CMPQ      rows+16(FP), $0x00000004
+	JLT       fewer16
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin17
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	JMP       begun18
 
 begin17:
 	VXORPS X0, X0, X0
@@ -4108,45 +4092,41 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
-	TESTQ        R9, R9
-	JLE          end20
-	VMOVUPS      (DI), Z4
-	VBROADCASTSS (BX), Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (BX)(CX*1), Z5
-	VFMADD231PS  Z4, Z5, Z1
-	VBROADCASTSS (BX)(CX*2), Z5
-	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (SI), Z5
-	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         R8, DI
-	DECQ         R9
-	JMP          step19
+	TESTQ            R9, R9
+	JLE              end20
+	VMOVUPS.Z        (DI), K1, Z4
+	VFMADD231PS.BCST (BX), Z4, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z4, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z4, Z2
+	VFMADD231PS.BCST (SI), Z4, Z3
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             R8, DI
+	DECQ             R9
+	JMP              step19
 
 end20:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPS (BX), Z4
-	VADDPS  Z4, Z0, Z0
-	VADDPS  Z4, Z1, Z1
-	VADDPS  Z4, Z2, Z2
-	VADDPS  Z4, Z3, Z3
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended21
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z4, Z1, Z1
+	VADDPS    Z4, Z2, Z2
+	VADDPS    Z4, Z3, Z3
 
 ended21:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4156,16 +4136,16 @@ ended21:
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin24
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	JMP     begun25
+	CMPQ      rows+16(FP), $0x00000002
+	JLT       fewer23
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin24
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	JMP       begun25
 
 begin24:
 	VXORPS X0, X0, X0
@@ -4175,34 +4155,32 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
-	TESTQ        R8, R8
-	JLE          end27
-	VMOVUPS      (SI), Z2
-	VBROADCASTSS (BX), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (BX)(CX*1), Z3
-	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step26
+	TESTQ            R8, R8
+	JLE              end27
+	VMOVUPS.Z        (SI), K1, Z2
+	VFMADD231PS.BCST (BX), Z2, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z2, Z1
+	ADDQ             $0x00000004, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step26
 
 end27:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended28
-	VMOVUPS (BX), Z2
-	VADDPS  Z2, Z0, Z0
-	VADDPS  Z2, Z1, Z1
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended28
+	VMOVUPS.Z (BX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VADDPS    Z2, Z1, Z1
 
 ended28:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -4210,14 +4188,14 @@ ended28:
 
 fewer23:
 rows29:
-	CMPQ    rows+16(FP), $0x00000001
-	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin31
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	JMP     begun32
+	CMPQ      rows+16(FP), $0x00000001
+	JLT       fewer30
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin31
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	JMP       begun32
 
 begin31:
 	VXORPS X0, X0, X0
@@ -4226,29 +4204,28 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
-	TESTQ        R8, R8
-	JLE          end34
-	VMOVUPS      (SI), Z1
-	VBROADCASTSS (BX), Z2
-	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step33
+	TESTQ            R8, R8
+	JLE              end34
+	VMOVUPS.Z        (SI), K1, Z1
+	VFMADD231PS.BCST (BX), Z1, Z0
+	ADDQ             $0x00000004, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step33
 
 end34:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended35
-	VMOVUPS (BX), Z1
-	VADDPS  Z1, Z0, Z0
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended35
+	VMOVUPS.Z (BX), K1, Z1
+	VADDPS    Z1, Z0, Z0
 
 ended35:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -4257,44 +4234,48 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
-// Requires: AVX, AVX512F
-TEXT ·matmulHalfAVX512BF16(SB), NOSPLIT, $0-80
-	MOVQ a+0(FP), AX
-	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+// func matmulHalfAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·matmulHalfAVX512BF16(SB), NOSPLIT, $0-88
+	MOVQ  columns+40(FP), AX
+	MOVQ  $-1, CX
+	BZHIQ AX, CX, CX
+	KMOVW CX, K1
+	MOVQ  a+0(FP), AX
+	MOVQ  aRow+8(FP), CX
+	MOVQ  y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x0000000c
-	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin3
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z8
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z9
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z10
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z11
-	ADDQ    yRow+64(FP), BX
-	JMP     begun4
+	CMPQ      rows+16(FP), $0x0000000c
+	JLT       fewer2
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin3
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z8
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z9
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z10
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z11
+	ADDQ      yRow+72(FP), BX
+	JMP       begun4
 
 begin3:
 	VXORPS X0, X0, X0
@@ -4320,88 +4301,76 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R11, R11
-	JLE          end6
-	VPMOVZXWD    (R9), Z12
-	VPSLLD       $0x10, Z12, Z12
-	VBROADCASTSS (BX), Z13
-	VFMADD231PS  Z12, Z13, Z0
-	VBROADCASTSS (BX)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z1
-	VBROADCASTSS (BX)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z2
-	VBROADCASTSS (SI), Z13
-	VFMADD231PS  Z12, Z13, Z3
-	VBROADCASTSS (SI)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z4
-	VBROADCASTSS (SI)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z5
-	VBROADCASTSS (DI), Z13
-	VFMADD231PS  Z12, Z13, Z6
-	VBROADCASTSS (DI)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z7
-	VBROADCASTSS (DI)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z8
-	VBROADCASTSS (R8), Z13
-	VFMADD231PS  Z12, Z13, Z9
-	VBROADCASTSS (R8)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z10
-	VBROADCASTSS (R8)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000004, DI
-	ADDQ         $0x00000004, R8
-	ADDQ         R10, R9
-	DECQ         R11
-	JMP          step5
+	TESTQ            R11, R11
+	JLE              end6
+	VPMOVZXWD.Z      (R9), K1, Z12
+	VPSLLD           $0x10, Z12, Z12
+	VFMADD231PS.BCST (BX), Z12, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z12, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z12, Z2
+	VFMADD231PS.BCST (SI), Z12, Z3
+	VFMADD231PS.BCST (SI)(CX*1), Z12, Z4
+	VFMADD231PS.BCST (SI)(CX*2), Z12, Z5
+	VFMADD231PS.BCST (DI), Z12, Z6
+	VFMADD231PS.BCST (DI)(CX*1), Z12, Z7
+	VFMADD231PS.BCST (DI)(CX*2), Z12, Z8
+	VFMADD231PS.BCST (R8), Z12, Z9
+	VFMADD231PS.BCST (R8)(CX*1), Z12, Z10
+	VFMADD231PS.BCST (R8)(CX*2), Z12, Z11
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             $0x00000004, DI
+	ADDQ             $0x00000004, R8
+	ADDQ             R10, R9
+	DECQ             R11
+	JMP              step5
 
 end6:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended7
-	VMOVUPS (BX), Z12
-	VADDPS  Z12, Z0, Z0
-	VADDPS  Z12, Z1, Z1
-	VADDPS  Z12, Z2, Z2
-	VADDPS  Z12, Z3, Z3
-	VADDPS  Z12, Z4, Z4
-	VADDPS  Z12, Z5, Z5
-	VADDPS  Z12, Z6, Z6
-	VADDPS  Z12, Z7, Z7
-	VADDPS  Z12, Z8, Z8
-	VADDPS  Z12, Z9, Z9
-	VADDPS  Z12, Z10, Z10
-	VADDPS  Z12, Z11, Z11
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended7
+	VMOVUPS.Z (BX), K1, Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z12, Z3, Z3
+	VADDPS    Z12, Z4, Z4
+	VADDPS    Z12, Z5, Z5
+	VADDPS    Z12, Z6, Z6
+	VADDPS    Z12, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z12, Z9, Z9
+	VADDPS    Z12, Z10, Z10
+	VADDPS    Z12, Z11, Z11
 
 ended7:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z8, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z9, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z10, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z11, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z8, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z9, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z10, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z11, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4419,28 +4388,28 @@ ended7:
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000008
-	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin10
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	JMP     begun11
+	CMPQ      rows+16(FP), $0x00000008
+	JLT       fewer9
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin10
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	JMP       begun11
 
 begin10:
 	VXORPS X0, X0, X0
@@ -4460,67 +4429,59 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
-	TESTQ        R10, R10
-	JLE          end13
-	VPMOVZXWD    (R8), Z8
-	VPSLLD       $0x10, Z8, Z8
-	VBROADCASTSS (BX), Z9
-	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (BX)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z1
-	VBROADCASTSS (BX)(CX*2), Z9
-	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (SI), Z9
-	VFMADD231PS  Z8, Z9, Z3
-	VBROADCASTSS (SI)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z4
-	VBROADCASTSS (SI)(CX*2), Z9
-	VFMADD231PS  Z8, Z9, Z5
-	VBROADCASTSS (DI), Z9
-	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (DI)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000004, DI
-	ADDQ         R9, R8
-	DECQ         R10
-	JMP          step12
+	TESTQ            R10, R10
+	JLE              end13
+	VPMOVZXWD.Z      (R8), K1, Z8
+	VPSLLD           $0x10, Z8, Z8
+	VFMADD231PS.BCST (BX), Z8, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z8, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z8, Z2
+	VFMADD231PS.BCST (SI), Z8, Z3
+	VFMADD231PS.BCST (SI)(CX*1), Z8, Z4
+	VFMADD231PS.BCST (SI)(CX*2), Z8, Z5
+	VFMADD231PS.BCST (DI), Z8, Z6
+	VFMADD231PS.BCST (DI)(CX*1), Z8, Z7
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             $0x00000004, DI
+	ADDQ             R9, R8
+	DECQ             R10
+	JMP              step12
 
 end13:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended14
-	VMOVUPS (BX), Z8
-	VADDPS  Z8, Z0, Z0
-	VADDPS  Z8, Z1, Z1
-	VADDPS  Z8, Z2, Z2
-	VADDPS  Z8, Z3, Z3
-	VADDPS  Z8, Z4, Z4
-	VADDPS  Z8, Z5, Z5
-	VADDPS  Z8, Z6, Z6
-	VADDPS  Z8, Z7, Z7
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended14
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z1, Z1
+	VADDPS    Z8, Z2, Z2
+	VADDPS    Z8, Z3, Z3
+	VADDPS    Z8, Z4, Z4
+	VADDPS    Z8, Z5, Z5
+	VADDPS    Z8, Z6, Z6
+	VADDPS    Z8, Z7, Z7
 
 ended14:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4534,20 +4495,20 @@ ended14:
 
 fewer9:
 rows15:
-	CMPQ    rows+16(FP), $0x00000004
-	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	JMP     begun18
+	CMPQ      rows+16(FP), $0x00000004
+	JLT       fewer16
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin17
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	JMP       begun18
 
 begin17:
 	VXORPS X0, X0, X0
@@ -4561,46 +4522,42 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
-	TESTQ        R9, R9
-	JLE          end20
-	VPMOVZXWD    (DI), Z4
-	VPSLLD       $0x10, Z4, Z4
-	VBROADCASTSS (BX), Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (BX)(CX*1), Z5
-	VFMADD231PS  Z4, Z5, Z1
-	VBROADCASTSS (BX)(CX*2), Z5
-	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (SI), Z5
-	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         R8, DI
-	DECQ         R9
-	JMP          step19
+	TESTQ            R9, R9
+	JLE              end20
+	VPMOVZXWD.Z      (DI), K1, Z4
+	VPSLLD           $0x10, Z4, Z4
+	VFMADD231PS.BCST (BX), Z4, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z4, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z4, Z2
+	VFMADD231PS.BCST (SI), Z4, Z3
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             R8, DI
+	DECQ             R9
+	JMP              step19
 
 end20:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPS (BX), Z4
-	VADDPS  Z4, Z0, Z0
-	VADDPS  Z4, Z1, Z1
-	VADDPS  Z4, Z2, Z2
-	VADDPS  Z4, Z3, Z3
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended21
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z4, Z1, Z1
+	VADDPS    Z4, Z2, Z2
+	VADDPS    Z4, Z3, Z3
 
 ended21:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4610,16 +4567,16 @@ ended21:
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin24
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	JMP     begun25
+	CMPQ      rows+16(FP), $0x00000002
+	JLT       fewer23
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin24
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	JMP       begun25
 
 begin24:
 	VXORPS X0, X0, X0
@@ -4629,35 +4586,33 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
-	TESTQ        R8, R8
-	JLE          end27
-	VPMOVZXWD    (SI), Z2
-	VPSLLD       $0x10, Z2, Z2
-	VBROADCASTSS (BX), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (BX)(CX*1), Z3
-	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step26
+	TESTQ            R8, R8
+	JLE              end27
+	VPMOVZXWD.Z      (SI), K1, Z2
+	VPSLLD           $0x10, Z2, Z2
+	VFMADD231PS.BCST (BX), Z2, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z2, Z1
+	ADDQ             $0x00000004, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step26
 
 end27:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended28
-	VMOVUPS (BX), Z2
-	VADDPS  Z2, Z0, Z0
-	VADDPS  Z2, Z1, Z1
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended28
+	VMOVUPS.Z (BX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VADDPS    Z2, Z1, Z1
 
 ended28:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -4665,14 +4620,14 @@ ended28:
 
 fewer23:
 rows29:
-	CMPQ    rows+16(FP), $0x00000001
-	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin31
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	JMP     begun32
+	CMPQ      rows+16(FP), $0x00000001
+	JLT       fewer30
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin31
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	JMP       begun32
 
 begin31:
 	VXORPS X0, X0, X0
@@ -4681,30 +4636,29 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
-	TESTQ        R8, R8
-	JLE          end34
-	VPMOVZXWD    (SI), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VBROADCASTSS (BX), Z2
-	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step33
+	TESTQ            R8, R8
+	JLE              end34
+	VPMOVZXWD.Z      (SI), K1, Z1
+	VPSLLD           $0x10, Z1, Z1
+	VFMADD231PS.BCST (BX), Z1, Z0
+	ADDQ             $0x00000004, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step33
 
 end34:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended35
-	VMOVUPS (BX), Z1
-	VADDPS  Z1, Z0, Z0
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended35
+	VMOVUPS.Z (BX), K1, Z1
+	VADDPS    Z1, Z0, Z0
 
 ended35:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -4713,44 +4667,48 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
-// Requires: AVX, AVX512F
-TEXT ·matmulHalfAVX512F16(SB), NOSPLIT, $0-80
-	MOVQ a+0(FP), AX
-	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+// func matmulHalfAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·matmulHalfAVX512F16(SB), NOSPLIT, $0-88
+	MOVQ  columns+40(FP), AX
+	MOVQ  $-1, CX
+	BZHIQ AX, CX, CX
+	KMOVW CX, K1
+	MOVQ  a+0(FP), AX
+	MOVQ  aRow+8(FP), CX
+	MOVQ  y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x0000000c
-	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin3
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z8
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z9
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z10
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z11
-	ADDQ    yRow+64(FP), BX
-	JMP     begun4
+	CMPQ      rows+16(FP), $0x0000000c
+	JLT       fewer2
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin3
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z8
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z9
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z10
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z11
+	ADDQ      yRow+72(FP), BX
+	JMP       begun4
 
 begin3:
 	VXORPS X0, X0, X0
@@ -4776,87 +4734,75 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R11, R11
-	JLE          end6
-	VCVTPH2PS    (R9), Z12
-	VBROADCASTSS (BX), Z13
-	VFMADD231PS  Z12, Z13, Z0
-	VBROADCASTSS (BX)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z1
-	VBROADCASTSS (BX)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z2
-	VBROADCASTSS (SI), Z13
-	VFMADD231PS  Z12, Z13, Z3
-	VBROADCASTSS (SI)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z4
-	VBROADCASTSS (SI)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z5
-	VBROADCASTSS (DI), Z13
-	VFMADD231PS  Z12, Z13, Z6
-	VBROADCASTSS (DI)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z7
-	VBROADCASTSS (DI)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z8
-	VBROADCASTSS (R8), Z13
-	VFMADD231PS  Z12, Z13, Z9
-	VBROADCASTSS (R8)(CX*1), Z13
-	VFMADD231PS  Z12, Z13, Z10
-	VBROADCASTSS (R8)(CX*2), Z13
-	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000004, DI
-	ADDQ         $0x00000004, R8
-	ADDQ         R10, R9
-	DECQ         R11
-	JMP          step5
+	TESTQ            R11, R11
+	JLE              end6
+	VCVTPH2PS.Z      (R9), K1, Z12
+	VFMADD231PS.BCST (BX), Z12, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z12, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z12, Z2
+	VFMADD231PS.BCST (SI), Z12, Z3
+	VFMADD231PS.BCST (SI)(CX*1), Z12, Z4
+	VFMADD231PS.BCST (SI)(CX*2), Z12, Z5
+	VFMADD231PS.BCST (DI), Z12, Z6
+	VFMADD231PS.BCST (DI)(CX*1), Z12, Z7
+	VFMADD231PS.BCST (DI)(CX*2), Z12, Z8
+	VFMADD231PS.BCST (R8), Z12, Z9
+	VFMADD231PS.BCST (R8)(CX*1), Z12, Z10
+	VFMADD231PS.BCST (R8)(CX*2), Z12, Z11
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             $0x00000004, DI
+	ADDQ             $0x00000004, R8
+	ADDQ             R10, R9
+	DECQ             R11
+	JMP              step5
 
 end6:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended7
-	VMOVUPS (BX), Z12
-	VADDPS  Z12, Z0, Z0
-	VADDPS  Z12, Z1, Z1
-	VADDPS  Z12, Z2, Z2
-	VADDPS  Z12, Z3, Z3
-	VADDPS  Z12, Z4, Z4
-	VADDPS  Z12, Z5, Z5
-	VADDPS  Z12, Z6, Z6
-	VADDPS  Z12, Z7, Z7
-	VADDPS  Z12, Z8, Z8
-	VADDPS  Z12, Z9, Z9
-	VADDPS  Z12, Z10, Z10
-	VADDPS  Z12, Z11, Z11
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended7
+	VMOVUPS.Z (BX), K1, Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z12, Z3, Z3
+	VADDPS    Z12, Z4, Z4
+	VADDPS    Z12, Z5, Z5
+	VADDPS    Z12, Z6, Z6
+	VADDPS    Z12, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z12, Z9, Z9
+	VADDPS    Z12, Z10, Z10
+	VADDPS    Z12, Z11, Z11
 
 ended7:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z8, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z9, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z10, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z11, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z8, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z9, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z10, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z11, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4874,28 +4820,28 @@ ended7:
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000008
-	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin10
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	JMP     begun11
+	CMPQ      rows+16(FP), $0x00000008
+	JLT       fewer9
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin10
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	JMP       begun11
 
 begin10:
 	VXORPS X0, X0, X0
@@ -4915,66 +4861,58 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
-	TESTQ        R10, R10
-	JLE          end13
-	VCVTPH2PS    (R8), Z8
-	VBROADCASTSS (BX), Z9
-	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (BX)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z1
-	VBROADCASTSS (BX)(CX*2), Z9
-	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (SI), Z9
-	VFMADD231PS  Z8, Z9, Z3
-	VBROADCASTSS (SI)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z4
-	VBROADCASTSS (SI)(CX*2), Z9
-	VFMADD231PS  Z8, Z9, Z5
-	VBROADCASTSS (DI), Z9
-	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (DI)(CX*1), Z9
-	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         $0x00000004, DI
-	ADDQ         R9, R8
-	DECQ         R10
-	JMP          step12
+	TESTQ            R10, R10
+	JLE              end13
+	VCVTPH2PS.Z      (R8), K1, Z8
+	VFMADD231PS.BCST (BX), Z8, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z8, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z8, Z2
+	VFMADD231PS.BCST (SI), Z8, Z3
+	VFMADD231PS.BCST (SI)(CX*1), Z8, Z4
+	VFMADD231PS.BCST (SI)(CX*2), Z8, Z5
+	VFMADD231PS.BCST (DI), Z8, Z6
+	VFMADD231PS.BCST (DI)(CX*1), Z8, Z7
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             $0x00000004, DI
+	ADDQ             R9, R8
+	DECQ             R10
+	JMP              step12
 
 end13:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended14
-	VMOVUPS (BX), Z8
-	VADDPS  Z8, Z0, Z0
-	VADDPS  Z8, Z1, Z1
-	VADDPS  Z8, Z2, Z2
-	VADDPS  Z8, Z3, Z3
-	VADDPS  Z8, Z4, Z4
-	VADDPS  Z8, Z5, Z5
-	VADDPS  Z8, Z6, Z6
-	VADDPS  Z8, Z7, Z7
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended14
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z1, Z1
+	VADDPS    Z8, Z2, Z2
+	VADDPS    Z8, Z3, Z3
+	VADDPS    Z8, Z4, Z4
+	VADDPS    Z8, Z5, Z5
+	VADDPS    Z8, Z6, Z6
+	VADDPS    Z8, Z7, Z7
 
 ended14:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -4988,20 +4926,20 @@ ended14:
 
 fewer9:
 rows15:
-	CMPQ    rows+16(FP), $0x00000004
-	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	JMP     begun18
+	CMPQ      rows+16(FP), $0x00000004
+	JLT       fewer16
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin17
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	JMP       begun18
 
 begin17:
 	VXORPS X0, X0, X0
@@ -5015,45 +4953,41 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
-	TESTQ        R9, R9
-	JLE          end20
-	VCVTPH2PS    (DI), Z4
-	VBROADCASTSS (BX), Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (BX)(CX*1), Z5
-	VFMADD231PS  Z4, Z5, Z1
-	VBROADCASTSS (BX)(CX*2), Z5
-	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (SI), Z5
-	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, SI
-	ADDQ         R8, DI
-	DECQ         R9
-	JMP          step19
+	TESTQ            R9, R9
+	JLE              end20
+	VCVTPH2PS.Z      (DI), K1, Z4
+	VFMADD231PS.BCST (BX), Z4, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z4, Z1
+	VFMADD231PS.BCST (BX)(CX*2), Z4, Z2
+	VFMADD231PS.BCST (SI), Z4, Z3
+	ADDQ             $0x00000004, BX
+	ADDQ             $0x00000004, SI
+	ADDQ             R8, DI
+	DECQ             R9
+	JMP              step19
 
 end20:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPS (BX), Z4
-	VADDPS  Z4, Z0, Z0
-	VADDPS  Z4, Z1, Z1
-	VADDPS  Z4, Z2, Z2
-	VADDPS  Z4, Z3, Z3
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended21
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z4, Z1, Z1
+	VADDPS    Z4, Z2, Z2
+	VADDPS    Z4, Z3, Z3
 
 ended21:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5063,16 +4997,16 @@ ended21:
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin24
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	JMP     begun25
+	CMPQ      rows+16(FP), $0x00000002
+	JLT       fewer23
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin24
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	JMP       begun25
 
 begin24:
 	VXORPS X0, X0, X0
@@ -5082,34 +5016,32 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
-	TESTQ        R8, R8
-	JLE          end27
-	VCVTPH2PS    (SI), Z2
-	VBROADCASTSS (BX), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (BX)(CX*1), Z3
-	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step26
+	TESTQ            R8, R8
+	JLE              end27
+	VCVTPH2PS.Z      (SI), K1, Z2
+	VFMADD231PS.BCST (BX), Z2, Z0
+	VFMADD231PS.BCST (BX)(CX*1), Z2, Z1
+	ADDQ             $0x00000004, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step26
 
 end27:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended28
-	VMOVUPS (BX), Z2
-	VADDPS  Z2, Z0, Z0
-	VADDPS  Z2, Z1, Z1
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended28
+	VMOVUPS.Z (BX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VADDPS    Z2, Z1, Z1
 
 ended28:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -5117,14 +5049,14 @@ ended28:
 
 fewer23:
 rows29:
-	CMPQ    rows+16(FP), $0x00000001
-	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin31
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	JMP     begun32
+	CMPQ      rows+16(FP), $0x00000001
+	JLT       fewer30
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin31
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	JMP       begun32
 
 begin31:
 	VXORPS X0, X0, X0
@@ -5133,29 +5065,28 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
-	TESTQ        R8, R8
-	JLE          end34
-	VCVTPH2PS    (SI), Z1
-	VBROADCASTSS (BX), Z2
-	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step33
+	TESTQ            R8, R8
+	JLE              end34
+	VCVTPH2PS.Z      (SI), K1, Z1
+	VFMADD231PS.BCST (BX), Z1, Z0
+	ADDQ             $0x00000004, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step33
 
 end34:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended35
-	VMOVUPS (BX), Z1
-	VADDPS  Z1, Z0, Z0
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended35
+	VMOVUPS.Z (BX), K1, Z1
+	VADDPS    Z1, Z0, Z0
 
 ended35:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -5164,44 +5095,48 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
-// Requires: AVX, AVX512F
-TEXT ·matmulHalfAVX512F64(SB), NOSPLIT, $0-80
-	MOVQ a+0(FP), AX
-	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+// func matmulHalfAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·matmulHalfAVX512F64(SB), NOSPLIT, $0-88
+	MOVQ  columns+40(FP), AX
+	MOVQ  $-1, CX
+	BZHIQ AX, CX, CX
+	KMOVW CX, K1
+	MOVQ  a+0(FP), AX
+	MOVQ  aRow+8(FP), CX
+	MOVQ  y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x0000000c
-	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin3
-	MOVQ    DX, BX
-	VMOVUPD (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z8
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z9
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z10
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z11
-	ADDQ    yRow+64(FP), BX
-	JMP     begun4
+	CMPQ      rows+16(FP), $0x0000000c
+	JLT       fewer2
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin3
+	MOVQ      DX, BX
+	VMOVUPD.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z8
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z9
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z10
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z11
+	ADDQ      yRow+72(FP), BX
+	JMP       begun4
 
 begin3:
 	VXORPD X0, X0, X0
@@ -5227,87 +5162,75 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R11, R11
-	JLE          end6
-	VMOVUPD      (R9), Z12
-	VBROADCASTSD (BX), Z13
-	VFMADD231PD  Z12, Z13, Z0
-	VBROADCASTSD (BX)(CX*1), Z13
-	VFMADD231PD  Z12, Z13, Z1
-	VBROADCASTSD (BX)(CX*2), Z13
-	VFMADD231PD  Z12, Z13, Z2
-	VBROADCASTSD (SI), Z13
-	VFMADD231PD  Z12, Z13, Z3
-	VBROADCASTSD (SI)(CX*1), Z13
-	VFMADD231PD  Z12, Z13, Z4
-	VBROADCASTSD (SI)(CX*2), Z13
-	VFMADD231PD  Z12, Z13, Z5
-	VBROADCASTSD (DI), Z13
-	VFMADD231PD  Z12, Z13, Z6
-	VBROADCASTSD (DI)(CX*1), Z13
-	VFMADD231PD  Z12, Z13, Z7
-	VBROADCASTSD (DI)(CX*2), Z13
-	VFMADD231PD  Z12, Z13, Z8
-	VBROADCASTSD (R8), Z13
-	VFMADD231PD  Z12, Z13, Z9
-	VBROADCASTSD (R8)(CX*1), Z13
-	VFMADD231PD  Z12, Z13, Z10
-	VBROADCASTSD (R8)(CX*2), Z13
-	VFMADD231PD  Z12, Z13, Z11
-	ADDQ         $0x00000008, BX
-	ADDQ         $0x00000008, SI
-	ADDQ         $0x00000008, DI
-	ADDQ         $0x00000008, R8
-	ADDQ         R10, R9
-	DECQ         R11
-	JMP          step5
+	TESTQ            R11, R11
+	JLE              end6
+	VMOVUPD.Z        (R9), K1, Z12
+	VFMADD231PD.BCST (BX), Z12, Z0
+	VFMADD231PD.BCST (BX)(CX*1), Z12, Z1
+	VFMADD231PD.BCST (BX)(CX*2), Z12, Z2
+	VFMADD231PD.BCST (SI), Z12, Z3
+	VFMADD231PD.BCST (SI)(CX*1), Z12, Z4
+	VFMADD231PD.BCST (SI)(CX*2), Z12, Z5
+	VFMADD231PD.BCST (DI), Z12, Z6
+	VFMADD231PD.BCST (DI)(CX*1), Z12, Z7
+	VFMADD231PD.BCST (DI)(CX*2), Z12, Z8
+	VFMADD231PD.BCST (R8), Z12, Z9
+	VFMADD231PD.BCST (R8)(CX*1), Z12, Z10
+	VFMADD231PD.BCST (R8)(CX*2), Z12, Z11
+	ADDQ             $0x00000008, BX
+	ADDQ             $0x00000008, SI
+	ADDQ             $0x00000008, DI
+	ADDQ             $0x00000008, R8
+	ADDQ             R10, R9
+	DECQ             R11
+	JMP              step5
 
 end6:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended7
-	VMOVUPD (BX), Z12
-	VADDPD  Z12, Z0, Z0
-	VADDPD  Z12, Z1, Z1
-	VADDPD  Z12, Z2, Z2
-	VADDPD  Z12, Z3, Z3
-	VADDPD  Z12, Z4, Z4
-	VADDPD  Z12, Z5, Z5
-	VADDPD  Z12, Z6, Z6
-	VADDPD  Z12, Z7, Z7
-	VADDPD  Z12, Z8, Z8
-	VADDPD  Z12, Z9, Z9
-	VADDPD  Z12, Z10, Z10
-	VADDPD  Z12, Z11, Z11
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended7
+	VMOVUPD.Z (BX), K1, Z12
+	VADDPD    Z12, Z0, Z0
+	VADDPD    Z12, Z1, Z1
+	VADDPD    Z12, Z2, Z2
+	VADDPD    Z12, Z3, Z3
+	VADDPD    Z12, Z4, Z4
+	VADDPD    Z12, Z5, Z5
+	VADDPD    Z12, Z6, Z6
+	VADDPD    Z12, Z7, Z7
+	VADDPD    Z12, Z8, Z8
+	VADDPD    Z12, Z9, Z9
+	VADDPD    Z12, Z10, Z10
+	VADDPD    Z12, Z11, Z11
 
 ended7:
-	VMOVUPD Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z7, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z8, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z9, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z10, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z11, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPD Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z8, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z9, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z10, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z11, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5325,28 +5248,28 @@ ended7:
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000008
-	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin10
-	MOVQ    DX, BX
-	VMOVUPD (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	JMP     begun11
+	CMPQ      rows+16(FP), $0x00000008
+	JLT       fewer9
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin10
+	MOVQ      DX, BX
+	VMOVUPD.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	JMP       begun11
 
 begin10:
 	VXORPD X0, X0, X0
@@ -5366,66 +5289,58 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
-	TESTQ        R10, R10
-	JLE          end13
-	VMOVUPD      (R8), Z8
-	VBROADCASTSD (BX), Z9
-	VFMADD231PD  Z8, Z9, Z0
-	VBROADCASTSD (BX)(CX*1), Z9
-	VFMADD231PD  Z8, Z9, Z1
-	VBROADCASTSD (BX)(CX*2), Z9
-	VFMADD231PD  Z8, Z9, Z2
-	VBROADCASTSD (SI), Z9
-	VFMADD231PD  Z8, Z9, Z3
-	VBROADCASTSD (SI)(CX*1), Z9
-	VFMADD231PD  Z8, Z9, Z4
-	VBROADCASTSD (SI)(CX*2), Z9
-	VFMADD231PD  Z8, Z9, Z5
-	VBROADCASTSD (DI), Z9
-	VFMADD231PD  Z8, Z9, Z6
-	VBROADCASTSD (DI)(CX*1), Z9
-	VFMADD231PD  Z8, Z9, Z7
-	ADDQ         $0x00000008, BX
-	ADDQ         $0x00000008, SI
-	ADDQ         $0x00000008, DI
-	ADDQ         R9, R8
-	DECQ         R10
-	JMP          step12
+	TESTQ            R10, R10
+	JLE              end13
+	VMOVUPD.Z        (R8), K1, Z8
+	VFMADD231PD.BCST (BX), Z8, Z0
+	VFMADD231PD.BCST (BX)(CX*1), Z8, Z1
+	VFMADD231PD.BCST (BX)(CX*2), Z8, Z2
+	VFMADD231PD.BCST (SI), Z8, Z3
+	VFMADD231PD.BCST (SI)(CX*1), Z8, Z4
+	VFMADD231PD.BCST (SI)(CX*2), Z8, Z5
+	VFMADD231PD.BCST (DI), Z8, Z6
+	VFMADD231PD.BCST (DI)(CX*1), Z8, Z7
+	ADDQ             $0x00000008, BX
+	ADDQ             $0x00000008, SI
+	ADDQ             $0x00000008, DI
+	ADDQ             R9, R8
+	DECQ             R10
+	JMP              step12
 
 end13:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended14
-	VMOVUPD (BX), Z8
-	VADDPD  Z8, Z0, Z0
-	VADDPD  Z8, Z1, Z1
-	VADDPD  Z8, Z2, Z2
-	VADDPD  Z8, Z3, Z3
-	VADDPD  Z8, Z4, Z4
-	VADDPD  Z8, Z5, Z5
-	VADDPD  Z8, Z6, Z6
-	VADDPD  Z8, Z7, Z7
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended14
+	VMOVUPD.Z (BX), K1, Z8
+	VADDPD    Z8, Z0, Z0
+	VADDPD    Z8, Z1, Z1
+	VADDPD    Z8, Z2, Z2
+	VADDPD    Z8, Z3, Z3
+	VADDPD    Z8, Z4, Z4
+	VADDPD    Z8, Z5, Z5
+	VADDPD    Z8, Z6, Z6
+	VADDPD    Z8, Z7, Z7
 
 ended14:
-	VMOVUPD Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z7, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPD Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5439,20 +5354,20 @@ ended14:
 
 fewer9:
 rows15:
-	CMPQ    rows+16(FP), $0x00000004
-	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPD (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	JMP     begun18
+	CMPQ      rows+16(FP), $0x00000004
+	JLT       fewer16
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin17
+	MOVQ      DX, BX
+	VMOVUPD.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	JMP       begun18
 
 begin17:
 	VXORPD X0, X0, X0
@@ -5466,45 +5381,41 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
-	TESTQ        R9, R9
-	JLE          end20
-	VMOVUPD      (DI), Z4
-	VBROADCASTSD (BX), Z5
-	VFMADD231PD  Z4, Z5, Z0
-	VBROADCASTSD (BX)(CX*1), Z5
-	VFMADD231PD  Z4, Z5, Z1
-	VBROADCASTSD (BX)(CX*2), Z5
-	VFMADD231PD  Z4, Z5, Z2
-	VBROADCASTSD (SI), Z5
-	VFMADD231PD  Z4, Z5, Z3
-	ADDQ         $0x00000008, BX
-	ADDQ         $0x00000008, SI
-	ADDQ         R8, DI
-	DECQ         R9
-	JMP          step19
+	TESTQ            R9, R9
+	JLE              end20
+	VMOVUPD.Z        (DI), K1, Z4
+	VFMADD231PD.BCST (BX), Z4, Z0
+	VFMADD231PD.BCST (BX)(CX*1), Z4, Z1
+	VFMADD231PD.BCST (BX)(CX*2), Z4, Z2
+	VFMADD231PD.BCST (SI), Z4, Z3
+	ADDQ             $0x00000008, BX
+	ADDQ             $0x00000008, SI
+	ADDQ             R8, DI
+	DECQ             R9
+	JMP              step19
 
 end20:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPD (BX), Z4
-	VADDPD  Z4, Z0, Z0
-	VADDPD  Z4, Z1, Z1
-	VADDPD  Z4, Z2, Z2
-	VADDPD  Z4, Z3, Z3
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended21
+	VMOVUPD.Z (BX), K1, Z4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z4, Z1, Z1
+	VADDPD    Z4, Z2, Z2
+	VADDPD    Z4, Z3, Z3
 
 ended21:
-	VMOVUPD Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z3, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPD Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5514,16 +5425,16 @@ ended21:
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin24
-	MOVQ    DX, BX
-	VMOVUPD (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPD (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	JMP     begun25
+	CMPQ      rows+16(FP), $0x00000002
+	JLT       fewer23
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin24
+	MOVQ      DX, BX
+	VMOVUPD.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPD.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	JMP       begun25
 
 begin24:
 	VXORPD X0, X0, X0
@@ -5533,34 +5444,32 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
-	TESTQ        R8, R8
-	JLE          end27
-	VMOVUPD      (SI), Z2
-	VBROADCASTSD (BX), Z3
-	VFMADD231PD  Z2, Z3, Z0
-	VBROADCASTSD (BX)(CX*1), Z3
-	VFMADD231PD  Z2, Z3, Z1
-	ADDQ         $0x00000008, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step26
+	TESTQ            R8, R8
+	JLE              end27
+	VMOVUPD.Z        (SI), K1, Z2
+	VFMADD231PD.BCST (BX), Z2, Z0
+	VFMADD231PD.BCST (BX)(CX*1), Z2, Z1
+	ADDQ             $0x00000008, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step26
 
 end27:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended28
-	VMOVUPD (BX), Z2
-	VADDPD  Z2, Z0, Z0
-	VADDPD  Z2, Z1, Z1
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended28
+	VMOVUPD.Z (BX), K1, Z2
+	VADDPD    Z2, Z0, Z0
+	VADDPD    Z2, Z1, Z1
 
 ended28:
-	VMOVUPD Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPD Z1, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPD Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -5568,14 +5477,14 @@ ended28:
 
 fewer23:
 rows29:
-	CMPQ    rows+16(FP), $0x00000001
-	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin31
-	MOVQ    DX, BX
-	VMOVUPD (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	JMP     begun32
+	CMPQ      rows+16(FP), $0x00000001
+	JLT       fewer30
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin31
+	MOVQ      DX, BX
+	VMOVUPD.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	JMP       begun32
 
 begin31:
 	VXORPD X0, X0, X0
@@ -5584,29 +5493,28 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
-	TESTQ        R8, R8
-	JLE          end34
-	VMOVUPD      (SI), Z1
-	VBROADCASTSD (BX), Z2
-	VFMADD231PD  Z1, Z2, Z0
-	ADDQ         $0x00000008, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step33
+	TESTQ            R8, R8
+	JLE              end34
+	VMOVUPD.Z        (SI), K1, Z1
+	VFMADD231PD.BCST (BX), Z1, Z0
+	ADDQ             $0x00000008, BX
+	ADDQ             DI, SI
+	DECQ             R8
+	JMP              step33
 
 end34:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended35
-	VMOVUPD (BX), Z1
-	VADDPD  Z1, Z0, Z0
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended35
+	VMOVUPD.Z (BX), K1, Z1
+	VADDPD    Z1, Z0, Z0
 
 ended35:
-	VMOVUPD Z0, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPD Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -5615,31 +5523,31 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulHalfAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulHalfAVX2F32(SB), NOSPLIT, $0-80
+TEXT ·matmulHalfAVX2F32(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -5656,7 +5564,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -5681,7 +5589,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Y6
@@ -5694,17 +5602,17 @@ end6:
 
 ended7:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y5, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5718,17 +5626,17 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -5743,7 +5651,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -5764,7 +5672,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Y4
@@ -5775,13 +5683,13 @@ end13:
 
 ended14:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5793,13 +5701,13 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -5810,7 +5718,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -5826,7 +5734,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Y2
@@ -5835,9 +5743,9 @@ end20:
 
 ended21:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -5847,11 +5755,11 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -5861,7 +5769,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -5875,7 +5783,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Y1
@@ -5883,7 +5791,7 @@ end27:
 
 ended28:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -5892,31 +5800,31 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulHalfAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·matmulHalfAVX2BF16(SB), NOSPLIT, $0-80
+TEXT ·matmulHalfAVX2BF16(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -5933,7 +5841,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -5959,7 +5867,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Y6
@@ -5972,17 +5880,17 @@ end6:
 
 ended7:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y5, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -5996,17 +5904,17 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -6021,7 +5929,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -6043,7 +5951,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Y4
@@ -6054,13 +5962,13 @@ end13:
 
 ended14:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -6072,13 +5980,13 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -6089,7 +5997,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -6106,7 +6014,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Y2
@@ -6115,9 +6023,9 @@ end20:
 
 ended21:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -6127,11 +6035,11 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -6141,7 +6049,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -6156,7 +6064,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Y1
@@ -6164,7 +6072,7 @@ end27:
 
 ended28:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -6173,31 +6081,31 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulHalfAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, F16C, FMA3
-TEXT ·matmulHalfAVX2F16(SB), NOSPLIT, $0-80
+TEXT ·matmulHalfAVX2F16(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y4
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -6214,7 +6122,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -6239,7 +6147,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Y6
@@ -6252,17 +6160,17 @@ end6:
 
 ended7:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y4, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y5, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -6276,17 +6184,17 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -6301,7 +6209,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -6322,7 +6230,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Y4
@@ -6333,13 +6241,13 @@ end13:
 
 ended14:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -6351,13 +6259,13 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -6368,7 +6276,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -6384,7 +6292,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Y2
@@ -6393,9 +6301,9 @@ end20:
 
 ended21:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -6405,11 +6313,11 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -6419,7 +6327,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -6433,7 +6341,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Y1
@@ -6441,7 +6349,7 @@ end27:
 
 ended28:
 	VMOVUPS Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -6450,31 +6358,31 @@ fewer23:
 	VZEROUPPER
 	RET
 
-// func matmulHalfAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulHalfAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, FMA3
-TEXT ·matmulHalfAVX2F64(SB), NOSPLIT, $0-80
+TEXT ·matmulHalfAVX2F64(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x00000006
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y4
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -6491,7 +6399,7 @@ begun4:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step5:
 	TESTQ        R9, R9
@@ -6516,7 +6424,7 @@ step5:
 	JMP          step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPD (BX), Y6
@@ -6529,17 +6437,17 @@ end6:
 
 ended7:
 	VMOVUPD Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y4, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y5, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -6553,17 +6461,17 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y2
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -6578,7 +6486,7 @@ begun11:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step12:
 	TESTQ        R9, R9
@@ -6599,7 +6507,7 @@ step12:
 	JMP          step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPD (BX), Y4
@@ -6610,13 +6518,13 @@ end13:
 
 ended14:
 	VMOVUPD Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y2, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y3, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -6628,13 +6536,13 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -6645,7 +6553,7 @@ begun18:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step19:
 	TESTQ        R8, R8
@@ -6661,7 +6569,7 @@ step19:
 	JMP          step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPD (BX), Y2
@@ -6670,9 +6578,9 @@ end20:
 
 ended21:
 	VMOVUPD Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y1, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -6682,11 +6590,11 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -6696,7 +6604,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -6710,7 +6618,7 @@ step26:
 	JMP          step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPD (BX), Y1
@@ -6718,7 +6626,7 @@ end27:
 
 ended28:
 	VMOVUPD Y0, (DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows22
@@ -17738,55 +17646,55 @@ fewer9:
 	VZEROUPPER
 	RET
 
-// func matmulDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
+// func matmulDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 // Requires: AVX, AVX512BF16, AVX512F
-TEXT ·matmulDotsAVX512(SB), NOSPLIT, $0-80
+TEXT ·matmulDotsAVX512(SB), NOSPLIT, $0-88
 	MOVQ a+0(FP), AX
 	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+	MOVQ y+64(FP), DX
 
 rows1:
 	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z18
 	VMOVUPS 64(BX), Z19
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z20
 	VMOVUPS 64(BX), Z21
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z22
 	VMOVUPS 64(BX), Z23
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -17825,7 +17733,7 @@ begun4:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step5:
 	TESTQ        R11, R11
@@ -17949,7 +17857,7 @@ step5:
 	JMP  step5
 
 end6:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
 	VMOVUPS (BX), Z24
@@ -17982,40 +17890,40 @@ end6:
 ended7:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z16, (DX)
 	VMOVUPS Z17, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z18, (DX)
 	VMOVUPS Z19, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z20, (DX)
 	VMOVUPS Z21, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z22, (DX)
 	VMOVUPS Z23, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -18035,33 +17943,33 @@ fewer2:
 rows8:
 	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z8
 	VMOVUPS 64(BX), Z9
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z12
 	VMOVUPS 64(BX), Z13
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -18090,7 +17998,7 @@ begun11:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step12:
 	TESTQ        R10, R10
@@ -18177,7 +18085,7 @@ step12:
 	JMP  step12
 
 end13:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended14
 	VMOVUPS (BX), Z16
@@ -18202,28 +18110,28 @@ end13:
 ended14:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z8, (DX)
 	VMOVUPS Z9, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z10, (DX)
 	VMOVUPS Z11, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z12, (DX)
 	VMOVUPS Z13, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z14, (DX)
 	VMOVUPS Z15, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -18239,21 +18147,21 @@ fewer9:
 rows15:
 	CMPQ    rows+16(FP), $0x00000004
 	JLT     fewer16
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin17
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun18
 
 begin17:
@@ -18272,7 +18180,7 @@ begun18:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step19:
 	TESTQ        R9, R9
@@ -18322,7 +18230,7 @@ step19:
 	JMP  step19
 
 end20:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended21
 	VMOVUPS (BX), Z8
@@ -18339,16 +18247,16 @@ end20:
 ended21:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z4, (DX)
 	VMOVUPS Z5, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z6, (DX)
 	VMOVUPS Z7, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -18360,15 +18268,15 @@ fewer16:
 rows22:
 	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Z2
 	VMOVUPS 64(BX), Z3
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
@@ -18381,7 +18289,7 @@ begun25:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step26:
 	TESTQ        R8, R8
@@ -18412,7 +18320,7 @@ step26:
 	JMP  step26
 
 end27:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
 	VMOVUPS (BX), Z4
@@ -18425,10 +18333,10 @@ end27:
 ended28:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	VMOVUPS Z2, (DX)
 	VMOVUPS Z3, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -18438,12 +18346,12 @@ fewer23:
 rows29:
 	CMPQ    rows+16(FP), $0x00000001
 	JLT     fewer30
-	CMPQ    more+72(FP), $0x00
+	CMPQ    more+80(FP), $0x00
 	JEQ     begin31
 	MOVQ    DX, BX
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	ADDQ    yRow+64(FP), BX
+	ADDQ    yRow+72(FP), BX
 	JMP     begun32
 
 begin31:
@@ -18454,7 +18362,7 @@ begun32:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step33:
 	TESTQ        R8, R8
@@ -18476,7 +18384,7 @@ step33:
 	JMP  step33
 
 end34:
-	MOVQ    bias+48(FP), BX
+	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended35
 	VMOVUPS (BX), Z2
@@ -18487,7 +18395,7 @@ end34:
 ended35:
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	ADDQ    yRow+64(FP), DX
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows29
@@ -18496,44 +18404,48 @@ fewer30:
 	VZEROUPPER
 	RET
 
-// func matmulHalfDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)
-// Requires: AVX, AVX512BF16, AVX512F
-TEXT ·matmulHalfDotsAVX512(SB), NOSPLIT, $0-80
-	MOVQ a+0(FP), AX
-	MOVQ aRow+8(FP), CX
-	MOVQ y+56(FP), DX
+// func matmulHalfDotsAVX512(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+// Requires: AVX, AVX512BF16, AVX512F, BMI2
+TEXT ·matmulHalfDotsAVX512(SB), NOSPLIT, $0-88
+	MOVQ  columns+40(FP), AX
+	MOVQ  $-1, CX
+	BZHIQ AX, CX, CX
+	KMOVW CX, K1
+	MOVQ  a+0(FP), AX
+	MOVQ  aRow+8(FP), CX
+	MOVQ  y+64(FP), DX
 
 rows36:
-	CMPQ    rows+16(FP), $0x0000000c
-	JLT     fewer37
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin38
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z8
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z9
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z10
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z11
-	ADDQ    yRow+64(FP), BX
-	JMP     begun39
+	CMPQ      rows+16(FP), $0x0000000c
+	JLT       fewer37
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin38
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z8
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z9
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z10
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z11
+	ADDQ      yRow+72(FP), BX
+	JMP       begun39
 
 begin38:
 	VXORPS X0, X0, X0
@@ -18559,7 +18471,7 @@ begun39:
 	ADDQ CX, R8
 	MOVQ b+24(FP), R9
 	MOVQ bRow+32(FP), R10
-	MOVQ steps+40(FP), R11
+	MOVQ steps+48(FP), R11
 
 step40:
 	TESTQ        R11, R11
@@ -18634,48 +18546,48 @@ step40:
 	JMP  step40
 
 end41:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended42
-	VMOVUPS (BX), Z12
-	VADDPS  Z12, Z0, Z0
-	VADDPS  Z12, Z1, Z1
-	VADDPS  Z12, Z2, Z2
-	VADDPS  Z12, Z3, Z3
-	VADDPS  Z12, Z4, Z4
-	VADDPS  Z12, Z5, Z5
-	VADDPS  Z12, Z6, Z6
-	VADDPS  Z12, Z7, Z7
-	VADDPS  Z12, Z8, Z8
-	VADDPS  Z12, Z9, Z9
-	VADDPS  Z12, Z10, Z10
-	VADDPS  Z12, Z11, Z11
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended42
+	VMOVUPS.Z (BX), K1, Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z12, Z3, Z3
+	VADDPS    Z12, Z4, Z4
+	VADDPS    Z12, Z5, Z5
+	VADDPS    Z12, Z6, Z6
+	VADDPS    Z12, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z12, Z9, Z9
+	VADDPS    Z12, Z10, Z10
+	VADDPS    Z12, Z11, Z11
 
 ended42:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z8, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z9, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z10, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z11, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z8, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z9, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z10, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z11, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -18693,28 +18605,28 @@ ended42:
 
 fewer37:
 rows43:
-	CMPQ    rows+16(FP), $0x00000008
-	JLT     fewer44
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin45
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z4
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z5
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z6
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z7
-	ADDQ    yRow+64(FP), BX
-	JMP     begun46
+	CMPQ      rows+16(FP), $0x00000008
+	JLT       fewer44
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin45
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z4
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z5
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z6
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z7
+	ADDQ      yRow+72(FP), BX
+	JMP       begun46
 
 begin45:
 	VXORPS X0, X0, X0
@@ -18734,7 +18646,7 @@ begun46:
 	ADDQ CX, DI
 	MOVQ b+24(FP), R8
 	MOVQ bRow+32(FP), R9
-	MOVQ steps+40(FP), R10
+	MOVQ steps+48(FP), R10
 
 step47:
 	TESTQ        R10, R10
@@ -18788,36 +18700,36 @@ step47:
 	JMP  step47
 
 end48:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended49
-	VMOVUPS (BX), Z8
-	VADDPS  Z8, Z0, Z0
-	VADDPS  Z8, Z1, Z1
-	VADDPS  Z8, Z2, Z2
-	VADDPS  Z8, Z3, Z3
-	VADDPS  Z8, Z4, Z4
-	VADDPS  Z8, Z5, Z5
-	VADDPS  Z8, Z6, Z6
-	VADDPS  Z8, Z7, Z7
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended49
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z1, Z1
+	VADDPS    Z8, Z2, Z2
+	VADDPS    Z8, Z3, Z3
+	VADDPS    Z8, Z4, Z4
+	VADDPS    Z8, Z5, Z5
+	VADDPS    Z8, Z6, Z6
+	VADDPS    Z8, Z7, Z7
 
 ended49:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z4, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z5, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z6, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z7, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z5, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z6, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z7, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -18831,20 +18743,20 @@ ended49:
 
 fewer44:
 rows50:
-	CMPQ    rows+16(FP), $0x00000004
-	JLT     fewer51
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin52
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z2
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z3
-	ADDQ    yRow+64(FP), BX
-	JMP     begun53
+	CMPQ      rows+16(FP), $0x00000004
+	JLT       fewer51
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin52
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z2
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z3
+	ADDQ      yRow+72(FP), BX
+	JMP       begun53
 
 begin52:
 	VXORPS X0, X0, X0
@@ -18858,7 +18770,7 @@ begun53:
 	ADDQ CX, SI
 	MOVQ b+24(FP), DI
 	MOVQ bRow+32(FP), R8
-	MOVQ steps+40(FP), R9
+	MOVQ steps+48(FP), R9
 
 step54:
 	TESTQ        R9, R9
@@ -18891,24 +18803,24 @@ step54:
 	JMP  step54
 
 end55:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended56
-	VMOVUPS (BX), Z4
-	VADDPS  Z4, Z0, Z0
-	VADDPS  Z4, Z1, Z1
-	VADDPS  Z4, Z2, Z2
-	VADDPS  Z4, Z3, Z3
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended56
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z4, Z1, Z1
+	VADDPS    Z4, Z2, Z2
+	VADDPS    Z4, Z3, Z3
 
 ended56:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z2, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z3, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z2, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
@@ -18918,16 +18830,16 @@ ended56:
 
 fewer51:
 rows57:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer58
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin59
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	VMOVUPS (BX), Z1
-	ADDQ    yRow+64(FP), BX
-	JMP     begun60
+	CMPQ      rows+16(FP), $0x00000002
+	JLT       fewer58
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin59
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	VMOVUPS.Z (BX), K1, Z1
+	ADDQ      yRow+72(FP), BX
+	JMP       begun60
 
 begin59:
 	VXORPS X0, X0, X0
@@ -18937,7 +18849,7 @@ begun60:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step61:
 	TESTQ        R8, R8
@@ -18959,18 +18871,18 @@ step61:
 	JMP  step61
 
 end62:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended63
-	VMOVUPS (BX), Z2
-	VADDPS  Z2, Z0, Z0
-	VADDPS  Z2, Z1, Z1
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended63
+	VMOVUPS.Z (BX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VADDPS    Z2, Z1, Z1
 
 ended63:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
-	VMOVUPS Z1, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Z1, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000002, rows+16(FP)
@@ -18978,14 +18890,14 @@ ended63:
 
 fewer58:
 rows64:
-	CMPQ    rows+16(FP), $0x00000001
-	JLT     fewer65
-	CMPQ    more+72(FP), $0x00
-	JEQ     begin66
-	MOVQ    DX, BX
-	VMOVUPS (BX), Z0
-	ADDQ    yRow+64(FP), BX
-	JMP     begun67
+	CMPQ      rows+16(FP), $0x00000001
+	JLT       fewer65
+	CMPQ      more+80(FP), $0x00
+	JEQ       begin66
+	MOVQ      DX, BX
+	VMOVUPS.Z (BX), K1, Z0
+	ADDQ      yRow+72(FP), BX
+	JMP       begun67
 
 begin66:
 	VXORPS X0, X0, X0
@@ -18994,7 +18906,7 @@ begun67:
 	MOVQ AX, BX
 	MOVQ b+24(FP), SI
 	MOVQ bRow+32(FP), DI
-	MOVQ steps+40(FP), R8
+	MOVQ steps+48(FP), R8
 
 step68:
 	TESTQ        R8, R8
@@ -19011,15 +18923,15 @@ step68:
 	JMP  step68
 
 end69:
-	MOVQ    bias+48(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended70
-	VMOVUPS (BX), Z1
-	VADDPS  Z1, Z0, Z0
+	MOVQ      bias+56(FP), BX
+	TESTQ     BX, BX
+	JEQ       ended70
+	VMOVUPS.Z (BX), K1, Z1
+	VADDPS    Z1, Z0, Z0
 
 ended70:
-	VMOVUPS Z0, (DX)
-	ADDQ    yRow+64(FP), DX
+	VMOVUPS Z0, K1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	SUBQ    $0x00000001, rows+16(FP)
 	JMP     rows64

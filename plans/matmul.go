@@ -57,11 +57,17 @@ var matmul = op{
 		if mm.batch*mm.m*mm.n == 0 {
 			return nil // nothing to divide
 		}
-		if mm.batch >= leastProducts && !p.has("bias") && mm.TakesBatch(mm.m, mm.n, mm.k) {
-			pl.run = func(c *call) error {
-				c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), mm.products)
-				return nil
-			}
+		turned, others := false, false // are computed many at a time
+		if mm.batch >= leastProducts && !p.has("bias") {
+			turned, others = mm.TakesBatch(mm.m, mm.n, mm.k)
+		}
+		products := mm.products
+		small := func(c *call) error {
+			c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), products)
+			return nil
+		}
+		if turned && others {
+			pl.run = small
 			return nil
 		}
 		mm.far = isFar(mm.m, tensor.NumElements(other), dtype.Size())
@@ -72,6 +78,9 @@ var matmul = op{
 		pl.workspace = mm.bytes * threads
 		tile := mm.tile
 		pl.run = func(c *call) error {
+			if turned && c.args[1].Stride(2) != 1 {
+				return small(c)
+			}
 			c.threads = min(c.threads, int(threads))
 			c.parallel(mm.jobs, linearCost(mm.batch*mm.m, mm.k, mm.n)+mm.jobs*matmulTileCost, tile)
 			return nil
@@ -101,6 +110,7 @@ type matmulPlan struct {
 	batch, m, k, n int64
 	rows, columns  int64 // of a tile
 	down, across   int64 // tiles
+	together       int64 // products of a job
 	jobs           int64
 	bytes          int64 // of workspace for a thread
 	far            bool  // other comes from memory
@@ -110,12 +120,16 @@ type matmulPlan struct {
 func (mm *matmulPlan) divide(threads int64) {
 	mm.rows, mm.columns = mm.Divide(mm.batch, mm.m, mm.n, threads)
 	mm.down, mm.across = ceilDiv(mm.m, mm.rows), ceilDiv(mm.n, mm.columns)
-	mm.jobs = mm.batch * mm.down * mm.across
+	mm.together = 1
+	if mm.down*mm.across == 1 && mm.k > 0 {
+		mm.together = max(1, min(jobSize/linearCost(mm.m, mm.k, mm.n), mm.batch/(jobsOfThread*threads)))
+	}
+	mm.jobs = ceilDiv(mm.batch, mm.together) * mm.down * mm.across
 }
 
-// tile computes one tile of y.
+// tile computes one tile of y, or some products that are one.
 func (mm *matmulPlan) tile(c *call, w *worker, number int64) {
-	across, down, batch := number%mm.across, number/mm.across%mm.down, number/mm.across/mm.down
+	across, down, batch := number%mm.across, number/mm.across%mm.down, number/mm.across/mm.down*mm.together
 	t := &w.ownArgs().matmul
 	*t = cpu.MatmulTile{
 		Input: batchOf(&c.args[0], batch), Other: batchOf(&c.args[1], batch), Y: batchOf(&c.args[3], batch), Bias: vectorOf(&c.args[2]),
@@ -131,7 +145,16 @@ func (mm *matmulPlan) tile(c *call, w *worker, number int64) {
 	}
 	t.Y, t.Bias = t.Y.From(row, column), t.Bias.At(column)
 	mm.Run(t)
+	for range min(mm.together, mm.batch-batch) - 1 {
+		t.Input.P = unsafe.Add(t.Input.P, batchStep(&c.args[0]))
+		t.Other.P = unsafe.Add(t.Other.P, batchStep(&c.args[1]))
+		t.Y.P = unsafe.Add(t.Y.P, batchStep(&c.args[3]))
+		mm.Run(t)
+	}
 }
+
+// jobsOfThread is how many jobs each thread has at least where products are taken together.
+const jobsOfThread = 4
 
 // leastProducts is from how many products on small ones are computed together.
 const leastProducts = 8

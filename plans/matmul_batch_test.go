@@ -26,6 +26,7 @@ func TestSmallProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 7))
 	for _, size := range [][4]int64{ // products, M, K, N
 		{8, 4, 4, 4}, {64, 3, 3, 3}, {65, 1, 9, 1}, {130, 5, 2, 7}, {70, 33, 4, 3}, {9, 4, 64, 4}, {20, 2, 0, 3}, {66, 1, 1, 1}, {15, 9, 10, 15}, {12, 4, 6, 17},
+		{40, 14, 14, 13}, {50, 16, 20, 20}, {9, 27, 300, 41}, {8, 33, 17, 9}, // several of a job, parts of panels
 	} {
 		for _, dtype := range []string{"f32", "f64", "bf16", "f16"} {
 			for _, bias := range []string{"", " bias=" + dtype} {

@@ -110,7 +110,7 @@ func gridKernels(c *build.Context) {
 		begin("gridBend"+isa.name, f32, "func(cells *byte, n int)",
 			"gridBend"+isa.name+" adds the cells' sums of second differences to gradients.").bendPairs()
 		framedKernels(isa, begin)
-		for _, t := range []*storage{f32, bf16, f16} {
+		for _, t := range []*storage{f32, bf16, f16, f64} {
 			newKernel(c, globals, isa, t).turnTile()
 		}
 	}

@@ -36,7 +36,7 @@ func (k *kernel) turnTile() {
 					c.ADDQ(toRow, target)
 				}
 				for i := range v {
-					k.emit("VMOVUPS", v[i], operand.Mem{Base: target, Disp: row * 4})
+					k.emit("VMOVUPS", v[i], operand.Mem{Base: target, Disp: row * k.compute.size})
 					if i < side-1 {
 						c.ADDQ(toRow, target)
 					}

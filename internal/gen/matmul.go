@@ -23,13 +23,30 @@ func matmuls(c *build.Context) {
 		vectors int
 	}{{"matmul", matmulVectors}, {"matmulHalf", 1}} {
 		eachMatmul(c, panel.name, func(k *kernel, name string) {
-			beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
-				fmt.Sprintf("%s multiplies rows of a with a panel of b, %d elements wide and so many steps deep,", name, panel.vectors*k.lanes),
+			width := fmt.Sprintf("%d elements", panel.vectors*k.lanes)
+			if panel.vectors == 1 && k.isa.masks {
+				width = "columns"
+			}
+			beginFunction(c, name, matmulSignature,
+				fmt.Sprintf("%s multiplies rows of a with a panel of b, %s wide and so many steps deep,", name, width),
 				"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
 				"else with 0, and end with bias, if there is one.")
-			k.multiplyRows(matmulCounts[k.isa.masks], k.chains(panel.vectors))
+			k.panels(panel.vectors)
 		})
 	}
+}
+
+// matmulSignature is that of kernels of panels. Half a panel has so many columns where there are
+// masks, else there is no other number than its own.
+const matmulSignature = "func(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)"
+
+// panels emits what multiplies all rows of a with so many vectors of each of b.
+func (k *kernel) panels(vectors int) {
+	if vectors == 1 && k.isa.masks {
+		k.maskTail(param(k.c, "columns"))
+	}
+	k.multiplyRows(matmulCounts[k.isa.masks], k.chains(vectors))
+	k.tail = nil
 }
 
 // eachMatmul emits a kernel for each instruction set and type of b.
@@ -65,21 +82,35 @@ func (k *kernel) chains(vectors int) func(count int, a, row, y reg.GPVirtual) {
 		loop, end := k.newLabel("step"), k.newLabel("end")
 		rows, b, bRow, steps := k.rowsFrom(a, row, count), param(c, "b"), param(c, "bRow"), param(c, "steps")
 		while(c, steps, 1, loop, end, func() {
-			panel := make(value, vectors)
+			panel, masked := make(value, vectors), k.tail
+			if k.dots {
+				k.tail = nil // copies have whole vectors
+			}
 			for j := range panel {
 				panel[j] = k.out.load(k, memory{operand.Mem{Base: b, Disp: j * k.lanes * k.out.size}})
 			}
+			k.tail = masked
 			for i, sum := range sums {
-				x := k.vector()
-				k.emit(k.scalar("VBROADCAST"), rows.at(i), x)
-				for j := range sum {
-					k.multiplyAdd(panel[j], x, sum[j])
-				}
+				k.multiplyAll(panel, rows.at(i), sum)
 			}
 			rows.moveOn(c, operand.U32(k.compute.size))
 			c.ADDQ(bRow, b)
 		})
 		k.endChains(sums, y)
+	}
+}
+
+// multiplyAll adds to sums the products of vectors of b and an element of a. Where one vector meets it,
+// it is read by the instruction that multiplies: others would wait for a register.
+func (k *kernel) multiplyAll(b value, a operand.Mem, sums value) {
+	if len(sums) == 1 && k.isa.masks && !k.dots {
+		k.emit(k.ps("VFMADD231")+"_BCST", a, b[0], sums[0])
+		return
+	}
+	x := k.vector()
+	k.emit(k.scalar("VBROADCAST"), a, x)
+	for j, sum := range sums {
+		k.multiplyAdd(b[j], x, sum)
 	}
 }
 
@@ -98,7 +129,7 @@ func (k *kernel) newSums(rows, vectors int) []value {
 func (k *kernel) beginChains(sums []value, y reg.GPVirtual) {
 	c, begin, begun := k.c, k.newLabel("begin"), k.newLabel("begun")
 	branch(c.CMPQ, place(c, "more"), operand.Imm(0), c.JEQ, begin)
-	k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), at, v) })
+	k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) { k.fetch(k.ps("VMOVU"), memory{at}, v) })
 	c.JMP(operand.LabelRef(begun))
 	c.Label(begin)
 	for _, vectors := range sums {
@@ -115,13 +146,19 @@ func (k *kernel) endChains(sums []value, y reg.GPVirtual) {
 	branch(k.c.TESTQ, bias, bias, k.c.JEQ, ended)
 	for j := range sums[0] {
 		b := k.vector()
-		k.emit(k.ps("VMOVU"), operand.Mem{Base: bias, Disp: j * k.isa.bytes}, b)
+		k.fetch(k.ps("VMOVU"), memory{operand.Mem{Base: bias, Disp: j * k.isa.bytes}}, b)
 		for _, vectors := range sums {
 			k.emit(k.ps("VADD"), b, vectors[j], vectors[j])
 		}
 	}
 	k.c.Label(ended)
-	k.c.MOVQ(k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) { k.emit(k.ps("VMOVU"), v, at) }), y)
+	k.c.MOVQ(k.eachSum(sums, y, func(at operand.Mem, v reg.VecVirtual) {
+		if k.tail != nil {
+			k.emit(k.ps("VMOVU"), v, k.tail, at)
+		} else {
+			k.emit(k.ps("VMOVU"), v, at)
+		}
+	}), y)
 }
 
 // eachSum moves each vector of sums from or to its place in y, and returns where

@@ -18,9 +18,9 @@ import (
 func matmulDots(c *build.Context) {
 	k := &kernel{c: c, isa: avx512, compute: f32, out: f32, lanes: 16, dots: true}
 	for i, name := range []string{"matmulDotsAVX512", "matmulHalfDotsAVX512"} {
-		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bRow int, steps int, bias *byte, y *byte, yRow int, more int)",
+		beginFunction(c, name, matmulSignature,
 			name+" is "+strings.Replace(name, "Dots", "", 1)+"F32 with pairs of bf16 for elements of a and b.")
-		k.multiplyRows(matmulCounts[true], k.chains(matmulVectors-i))
+		k.panels(matmulVectors - i)
 	}
 	for _, panel := range matmulTurned {
 		name := panel.name + "DotsAVX512"

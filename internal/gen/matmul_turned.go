@@ -163,13 +163,7 @@ func (t *turned) square(j int) {
 		for i, sums := range t.sums {
 			at := t.rows.at(i)
 			at.Disp = step * t.compute.size
-			if t.isa.masks && !t.dots {
-				t.emit(t.ps("VFMADD231")+"_BCST", at, v, sums[j])
-			} else {
-				x := t.vector()
-				t.emit(t.scalar("VBROADCAST"), at, x)
-				t.multiplyAdd(v, x, sums[j])
-			}
+			t.multiplyAll(value{v}, at, sums[j:j+1])
 		}
 	}
 	switch {
