@@ -88,6 +88,28 @@ func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {
 	loop(as[float32](&y[0]), as[float32](&x[0]), as[float32](&w[0]), t.rows, t.columns, t.down*4, t.across*4, t.line*4, t.width*4, t.width)
 }
 
+const weightTapCount = 9
+
+// fastWeightTaps does some lines of positions; at is in bytes, other distances in elements.
+func fastWeightTaps[T Float](chains, x, dy []T, at *[weightTapCount]int, width, lines, xStep, xSkip int) {
+	weightTapsAVX2(as[[weightTapCount][channelLanes]float32](&chains[0]), as[float32](&x[0]), as[float32](&dy[0]), at, lines, xStep*4, xSkip*4, width)
+}
+
+// fastPanel is how many columns fastConvolve has.
+func fastPanel() int { return 16 << (cpu.Allowed() - cpu.AVX2) }
+
+// fastConvolve multiplies rows of a with a panel of x, whose rows begin at some elements.
+func fastConvolve[T Float](a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
+	loop := convolveAVX2
+	if cpu.Allowed() == cpu.AVX512 {
+		loop = convolveAVX512
+	}
+	const most = 48 // rows in a call, see runLength
+	for i := 0; i < rows; i += most {
+		loop(as[float32](&a[i*aRow]), aRow*4, min(most, rows-i), as[float32](&x[0]), &at[0], len(at), as[float32](&y[i*yRow]), yRow*4, int(with&moreOf), int(with&addTo))
+	}
+}
+
 // fastPool does all windows of a row.
 func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
 	if !hasAVX2() || len(y) == 0 {

@@ -14,6 +14,18 @@ const tapLines = 1
 
 func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {}
 
+const weightTapCount = 1
+
+func fastWeightTaps[T Float](chains, x, dy []T, at *[weightTapCount]int, width, lines, xStep, xSkip int) {
+}
+
+func fastPanel() int { return 1 }
+
+func fastConvolve[T Float](a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
+}
+
+const runLength = 1
+
 func fastLanes[T any](acc *[lanes]T, x []T) int { return 0 }
 
 func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool { return false }

@@ -148,3 +148,20 @@ func fusedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, do
 //
 //go:noescape
 func roundedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)
+
+// weightTapsAVX2 is: sums[k][c] = fma(dy[i][c], x[i*xStep+at[k]][c], sums[k][c]) for each position i of each line, n of them; after a line x moves on by xSkip, too; distances are in bytes.
+//
+//go:noescape
+func weightTapsAVX2(sums *[9][8]float32, x *float32, dy *float32, at *[9]int, lines int, xStep int, xSkip int, n int)
+
+// convolveAVX512 computes chains over k of fma(a[i][k], x[at[k]+j], sum) for two vectors of j, where rows of a and y
+// lie bytes apart. Chains begin with y[i][j] if there are more, else with 0, and are stored there or, with add, added.
+//
+//go:noescape
+func convolveAVX512(a *float32, aRow int, rows int, x *float32, at *int32, steps int, y *float32, yRow int, more int, add int)
+
+// convolveAVX2 computes chains over k of fma(a[i][k], x[at[k]+j], sum) for two vectors of j, where rows of a and y
+// lie bytes apart. Chains begin with y[i][j] if there are more, else with 0, and are stored there or, with add, added.
+//
+//go:noescape
+func convolveAVX2(a *float32, aRow int, rows int, x *float32, at *int32, steps int, y *float32, yRow int, more int, add int)
