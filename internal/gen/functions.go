@@ -47,8 +47,7 @@ var functionLoops = []functionLoop{
 }
 
 // functions emits all of them.
-func functions(c *build.Context) {
-	globals := newTables()
+func functions(c *build.Context, globals *tables) {
 	row, double := types.Typ[types.Float32], types.Typ[types.Float64]
 	for _, isa := range isas {
 		for _, l := range functionLoops {

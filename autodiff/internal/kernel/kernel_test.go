@@ -26,41 +26,8 @@ func TestAssembly(t *testing.T) {
 	if !hasAVX2() {
 		t.Skip("this machine has no AVX2")
 	}
-	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-45, -1e-45, 3e38}
-	loops := map[string]func(z, x, y []float32){
-		"add":       addVV[float32],
-		"mul":       Mul[float32]().VV,
-		"shift":     func(z, x, y []float32) { addVS(z, x, y[0]) },
-		"scale":     func(z, x, y []float32) { mulVS(z, x, y[0]) },
-		"div":       Div[float32]().VV,
-		"share":     func(z, x, y []float32) { divVS(z, x, y[0]) },
-		"relu":      Relu[float32],
-		"relu_grad": ReluGrad[float32],
-		"descend":   func(z, x, y []float32) { Descend(z, x, y[0]) },
-	}
-	for name, loop := range loops {
-		for _, n := range sizes[1:] {
-			x, y := uniform[float32](n, 1), uniform[float32](n, 2)
-			for i := range x {
-				switch {
-				case i%3 == 1:
-					x[i] = special[i%len(special)]
-				case i%5 == 2:
-					y[i] = special[i/3%len(special)]
-				}
-			}
-			run := func(rows cpu.ISA) []float32 {
-				cpu.Limit(rows)
-				// Guards on either side must stay as they are.
-				z := append([]float32{7}, slices.Clone(y)...)
-				z = append(z, 7)
-				loop(z[1:n+1], x, y)
-				require.Equal(t, []float32{7, 7}, []float32{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
-				return z
-			}
-			require.Equal(t, bits(run(cpu.Go)), bits(run(cpu.Best())), "%s of %d", name, n)
-		}
-	}
+	t.Run("f32", testAssembly[float32])
+	t.Run("f64", testAssembly[float64])
 	for _, n := range []int{64, 128, 640} {
 		x := uniform[float32](n, 3)
 		var a, b [lanes]float32
@@ -72,13 +39,66 @@ func TestAssembly(t *testing.T) {
 	}
 }
 
+func testAssembly[T Float](t *testing.T) {
+	inf := T(math.Inf(1))
+	special := []T{0, T(math.Copysign(0, -1)), inf, -inf, T(math.NaN()), 1e-45, -1e-45, 3e38, 0.5, -0.5, 1.5, 2.5, 1<<22 + 0.5, -3.5}
+	binary := func(b Binary[T, T]) [3]func(z, x, y []T) {
+		return [3]func(z, x, y []T){
+			b.VV, func(z, x, y []T) { b.VS(z, x, y[0]) }, func(z, x, y []T) { b.SV(z, y[0], x) },
+		}
+	}
+	one := func(loops ...func(z, x, y []T)) (all [3]func(z, x, y []T)) { copy(all[:], loops); return all }
+	defer cpu.Limit(cpu.Best())
+	for name, forms := range map[string][3]func(z, x, y []T){
+		"add": binary(Add[T]()), "sub": binary(Sub[T]()), "mul": binary(Mul[T]()), "div": binary(Div[T]()),
+		"maximum": binary(Maximum[T]()), "minimum": binary(Minimum[T]()),
+		"descend": one(func(z, x, y []T) { Descend(z, x, y[0]) }),
+		"neg":     one(Neg[T]), "abs": one(Abs[T]), "sign": one(Sign[T]), "sqrt": one(Sqrt[T]),
+		"floor": one(Floor[T]), "ceil": one(Ceil[T]), "round": one(Round[T]), "reciprocal": one(Reciprocal[T]), "square": one(Square[T]),
+		"relu": one(Relu[T], ReluGrad[T]), "tanh": one(TanhGrad[T]), "sigmoid": one(SigmoidGrad[T]),
+		"clamp": one(func(z, x, y []T) { Clamp(z, x, y[0], 0.7) }, func(z, x, y []T) { Clamp(z, x, -0.7, y[0]) },
+			func(z, x, y []T) { ClampGrad(z, y, x, -0.5, x[0]) }),
+	} {
+		for form, loop := range forms {
+			for i, n := range slices.Concat(sizes[1:], sizes[1:], []int{8200}) {
+				if loop == nil {
+					continue
+				}
+				x, y := uniform[T](n, 1), uniform[T](n, 2)
+				for i := range x {
+					switch {
+					case i%3 == 1:
+						x[i] = special[i%len(special)]
+					case i%5 == 2:
+						y[i] = special[i/3%len(special)]
+					}
+				}
+				y[0] = special[i%len(special)] // where it is a number
+				run := func(rows cpu.ISA) []T {
+					cpu.Limit(rows)
+					// Guards on either side must stay as they are.
+					z := append([]T{7}, slices.Clone(y)...)
+					z = append(z, 7)
+					loop(z[1:n+1], x, y)
+					require.Equal(t, []T{7, 7}, []T{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+					return z
+				}
+				want := bits(run(cpu.Go))
+				for _, rows := range []cpu.ISA{cpu.AVX2, cpu.AVX512} {
+					require.Equal(t, want, bits(run(rows)), "%s of %d, form %d, %v", name, n, form, rows)
+				}
+			}
+		}
+	}
+}
+
 // bits makes values comparable: NaNs are equal, zeros of both signs are not.
-func bits(x []float32) (out []uint32) {
+func bits[T Float](x []T) (out []uint64) {
 	for _, v := range x {
 		if v != v {
-			v = float32(math.NaN())
+			v = T(math.NaN())
 		}
-		out = append(out, math.Float32bits(v))
+		out = append(out, math.Float64bits(float64(v)))
 	}
 	return out
 }

@@ -48,7 +48,7 @@ func TestTaps(t *testing.T) {
 				for i := 0; i < len(row); i += 11 {
 					row[i] = odd
 				}
-				run := func(rows cpu.ISA, threads Threads) []uint32 {
+				run := func(rows cpu.ISA, threads Threads) []uint64 {
 					cpu.Limit(rows)
 					y, dx, dw := make([]float32, len(g)), make([]float32, len(x)), make([]float32, len(w))
 					Forward(threads, d, scratch, y, x, w, bias)

@@ -6,7 +6,9 @@ package kernel
 
 func hasAVX2() bool { return false }
 
-func fast[T any](v vector, z, x, y []T) int { return 0 }
+func fast[T Number](v vector, z, x, y []T) int { return 0 }
+
+func fastBy[T Number](v vector, z, x, y []T, a, b T) int { return 0 }
 
 func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 

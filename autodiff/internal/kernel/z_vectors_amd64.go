@@ -4,50 +4,341 @@
 
 package kernel
 
-// addAVX2 is: z[i] = x[i] + y[i], for n a multiple of 8.
-//
 //go:noescape
-func addAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// mulAVX2 is: z[i] = x[i] * y[i], for n a multiple of 8.
-//
 //go:noescape
-func mulAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// shiftAVX2 is: z[i] = x[i] + y[0], for n a multiple of 8.
-//
 //go:noescape
-func shiftAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// scaleAVX2 is: z[i] = x[i] * y[0], for n a multiple of 8.
-//
 //go:noescape
-func scaleAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// divAVX2 is: z[i] = x[i] / y[i], for n a multiple of 8.
-//
 //go:noescape
-func divAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// shareAVX2 is: z[i] = x[i] / y[0], for n a multiple of 8.
-//
 //go:noescape
-func shareAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// descendAVX2 is: z[i] -= x[i] * y[0], for n a multiple of 8.
-//
 //go:noescape
-func descendAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// reluAVX2 is: z[i] = max(x[i], 0), for n a multiple of 8.
-//
 //go:noescape
-func reluAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// reluGradAVX2 is: z[i] = x[i] if y[i] != 0, else 0, for n a multiple of 8.
-//
 //go:noescape
-func reluGradAVX2(z *float32, x *float32, y *float32, n int)
+func subXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func descendZXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func descendZXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func descendZXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func descendZXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func negXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func negXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func negXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func negXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func absXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func absXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func absXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func absXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func signXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func signXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func signXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func signXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sqrtXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sqrtXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sqrtXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sqrtXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func floorXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func floorXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func floorXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func floorXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func ceilXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func ceilXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func ceilXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func ceilXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func roundXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func roundXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func roundXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func roundXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func tanhGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func tanhGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func tanhGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func tanhGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sigmoidGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sigmoidGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sigmoidGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sigmoidGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampXABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampXABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampXABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampXABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampGradXYABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampGradXYABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampGradXYABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampGradXYABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
 // addLanesAVX2 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
 //

@@ -4,425 +4,5856 @@
 
 #include "textflag.h"
 
-// func addAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·addAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
+// func addXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VMOVUPS (CX)(SI*1), Y0
-	VADDPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	VMOVUPS 32(CX)(SI*1), Y0
-	VADDPS  32(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 32(AX)(SI*1)
-	VMOVUPS 64(CX)(SI*1), Y0
-	VADDPS  64(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 64(AX)(SI*1)
-	VMOVUPS 96(CX)(SI*1), Y0
-	VADDPS  96(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 96(AX)(SI*1)
-	ADDQ    $+128, SI
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z5, Z1, Z1
+	VADDPS  Z6, Z2, Z2
+	VADDPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ SI, DI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(SI*1), Y0
-	VADDPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $+32, SI
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ SI, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func mulAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·mulAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
+// func addXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VMOVUPS (CX)(SI*1), Y0
-	VMULPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	VMOVUPS 32(CX)(SI*1), Y0
-	VMULPS  32(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 32(AX)(SI*1)
-	VMOVUPS 64(CX)(SI*1), Y0
-	VMULPS  64(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 64(AX)(SI*1)
-	VMOVUPS 96(CX)(SI*1), Y0
-	VMULPS  96(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 96(AX)(SI*1)
-	ADDQ    $+128, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ SI, DI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(SI*1), Y0
-	VMULPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $+32, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ SI, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func shiftAVX2(z *float32, x *float32, y *float32, n int)
+// func addXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 // Requires: AVX
-TEXT ·shiftAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+TEXT ·addXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func addXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·addXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func addXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
 	JMP          wide_test
 
 wide:
-	VMOVUPS (CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMOVUPS 32(CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMOVUPS 64(CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMOVUPS 96(CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VADDPS  Z0, Z1, Z1
+	VADDPS  Z0, Z2, Z2
+	VADDPS  Z0, Z3, Z3
+	VADDPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPS (BX)(CX*1), Z1
+	VADDPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func scaleAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·scaleAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+// func addXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
 	JMP          wide_test
 
 wide:
-	VMULPS  (CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMULPS  32(CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMULPS  64(CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMULPS  96(CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VADDPD  Z0, Z1, Z1
+	VADDPD  Z0, Z2, Z2
+	VADDPD  Z0, Z3, Z3
+	VADDPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMULPS  (CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPD (BX)(CX*1), Z1
+	VADDPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func divAVX2(z *float32, x *float32, y *float32, n int)
+// func addXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 // Requires: AVX
-TEXT ·divAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
-
-wide:
-	VMOVUPS (CX)(SI*1), Y0
-	VDIVPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	VMOVUPS 32(CX)(SI*1), Y0
-	VDIVPS  32(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 32(AX)(SI*1)
-	VMOVUPS 64(CX)(SI*1), Y0
-	VDIVPS  64(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 64(AX)(SI*1)
-	VMOVUPS 96(CX)(SI*1), Y0
-	VDIVPS  96(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 96(AX)(SI*1)
-	ADDQ    $+128, SI
-
-wide_test:
-	CMPQ SI, DI
-	JLE  wide
-	SUBQ $+32, BX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (CX)(SI*1), Y0
-	VDIVPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $+32, SI
-
-narrow_test:
-	CMPQ SI, BX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func shareAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·shareAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+TEXT ·addXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
 	JMP          wide_test
 
 wide:
-	VMOVUPS (CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMOVUPS 32(CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMOVUPS 64(CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMOVUPS 96(CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VADDPS  Y0, Y1, Y1
+	VADDPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+32, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPS (BX)(CX*1), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func descendAVX2(z *float32, x *float32, y *float32, n int)
+// func addXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 // Requires: AVX
-TEXT ·descendAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+TEXT ·addXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
 	JMP          wide_test
 
 wide:
-	VMULPS  (CX)(DX*1), Y0, Y2
-	VMOVUPS (AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMULPS  32(CX)(DX*1), Y0, Y2
-	VMOVUPS 32(AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMULPS  64(CX)(DX*1), Y0, Y2
-	VMOVUPS 64(AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMULPS  96(CX)(DX*1), Y0, Y2
-	VMOVUPS 96(AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VADDPD  Y0, Y1, Y1
+	VADDPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+32, AX
 	JMP  narrow_test
 
 narrow:
-	VMULPS  (CX)(DX*1), Y0, Y2
-	VMOVUPS (AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPD (BX)(CX*1), Y1
+	VADDPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func reluAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·reluAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), DX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, DX
-	XORQ   BX, BX
-	MOVQ   DX, SI
-	SUBQ   $+128, SI
-	JMP    wide_test
+// func subXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VADDPS  (CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, (AX)(BX*1)
-	VADDPS  32(CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, 32(AX)(BX*1)
-	VADDPS  64(CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, 64(AX)(BX*1)
-	VADDPS  96(CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, 96(AX)(BX*1)
-	ADDQ    $+128, BX
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z5, Z1, Z1
+	VSUBPS  Z6, Z2, Z2
+	VSUBPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ BX, SI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, DX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VADDPS  (CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, (AX)(BX*1)
-	ADDQ    $+32, BX
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ BX, DX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func reluGradAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·reluGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
+// func subXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VCMPPS  $0x04, (DX)(SI*1), Y0, Y1
-	VANDPS  (CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, (AX)(SI*1)
-	VCMPPS  $0x04, 32(DX)(SI*1), Y0, Y1
-	VANDPS  32(CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, 32(AX)(SI*1)
-	VCMPPS  $0x04, 64(DX)(SI*1), Y0, Y1
-	VANDPS  64(CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, 64(AX)(SI*1)
-	VCMPPS  $0x04, 96(DX)(SI*1), Y0, Y1
-	VANDPS  96(CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, 96(AX)(SI*1)
-	ADDQ    $+128, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VSUBPD  Z4, Z0, Z0
+	VSUBPD  Z5, Z1, Z1
+	VSUBPD  Z6, Z2, Z2
+	VSUBPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ SI, DI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VCMPPS  $0x04, (DX)(SI*1), Y0, Y1
-	VANDPS  (CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, (AX)(SI*1)
-	ADDQ    $+32, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VSUBPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ SI, BX
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·subXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VSUBPS  Y2, Y0, Y0
+	VSUBPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·subXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VSUBPD  Y2, Y0, Y0
+	VSUBPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VSUBPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VSUBPS  Z0, Z1, Z1
+	VSUBPS  Z0, Z2, Z2
+	VSUBPS  Z0, Z3, Z3
+	VSUBPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VSUBPD  Z0, Z1, Z1
+	VSUBPD  Z0, Z2, Z2
+	VSUBPD  Z0, Z3, Z3
+	VSUBPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VSUBPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·subXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VSUBPS  Y0, Y1, Y1
+	VSUBPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·subXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VSUBPD  Y0, Y1, Y1
+	VSUBPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VSUBPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VSUBPS  Z1, Z0, Z1
+	VSUBPS  Z2, Z0, Z2
+	VSUBPS  Z3, Z0, Z3
+	VSUBPS  Z4, Z0, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VSUBPS  Z1, Z0, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VSUBPD  Z1, Z0, Z1
+	VSUBPD  Z2, Z0, Z2
+	VSUBPD  Z3, Z0, Z3
+	VSUBPD  Z4, Z0, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VSUBPD  Z1, Z0, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·subAXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VSUBPS  Y1, Y0, Y1
+	VSUBPS  Y2, Y0, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VSUBPS  Y1, Y0, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·subAXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VSUBPD  Y1, Y0, Y1
+	VSUBPD  Y2, Y0, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VSUBPD  Y1, Y0, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z6, Z2, Z2
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VMULPD  Z4, Z0, Z0
+	VMULPD  Z5, Z1, Z1
+	VMULPD  Z6, Z2, Z2
+	VMULPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VMULPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·mulXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·mulXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMULPD  Y2, Y0, Y0
+	VMULPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VMULPS  Z0, Z1, Z1
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z0, Z3, Z3
+	VMULPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VMULPD  Z0, Z1, Z1
+	VMULPD  Z0, Z2, Z2
+	VMULPD  Z0, Z3, Z3
+	VMULPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VMULPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·mulXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·mulXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VMULPD  Y0, Y1, Y1
+	VMULPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VMULPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VDIVPS  Z4, Z0, Z0
+	VDIVPS  Z5, Z1, Z1
+	VDIVPS  Z6, Z2, Z2
+	VDIVPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VDIVPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VDIVPD  Z4, Z0, Z0
+	VDIVPD  Z5, Z1, Z1
+	VDIVPD  Z6, Z2, Z2
+	VDIVPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VDIVPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·divXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VDIVPS  Y2, Y0, Y0
+	VDIVPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VDIVPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·divXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VDIVPD  Y2, Y0, Y0
+	VDIVPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VDIVPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VDIVPS  Z0, Z1, Z1
+	VDIVPS  Z0, Z2, Z2
+	VDIVPS  Z0, Z3, Z3
+	VDIVPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VDIVPD  Z0, Z1, Z1
+	VDIVPD  Z0, Z2, Z2
+	VDIVPD  Z0, Z3, Z3
+	VDIVPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VDIVPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·divXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VDIVPS  Y0, Y1, Y1
+	VDIVPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·divXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VDIVPD  Y0, Y1, Y1
+	VDIVPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·divAXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VDIVPS  Z1, Z0, Z1
+	VDIVPS  Z2, Z0, Z2
+	VDIVPS  Z3, Z0, Z3
+	VDIVPS  Z4, Z0, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VDIVPS  Z1, Z0, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·divAXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VDIVPD  Z1, Z0, Z1
+	VDIVPD  Z2, Z0, Z2
+	VDIVPD  Z3, Z0, Z3
+	VDIVPD  Z4, Z0, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VDIVPD  Z1, Z0, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·divAXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VDIVPS  Y1, Y0, Y1
+	VDIVPS  Y2, Y0, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VDIVPS  Y1, Y0, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·divAXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VDIVPD  Y1, Y0, Y1
+	VDIVPD  Y2, Y0, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VDIVPD  Y1, Y0, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   (SI)(CX*1), Z4
+	VMOVUPS   64(SI)(CX*1), Z5
+	VMOVUPS   128(SI)(CX*1), Z6
+	VMOVUPS   192(SI)(CX*1), Z7
+	VMAXPS    Z4, Z0, Z8
+	VMAXPS    Z5, Z1, Z9
+	VMAXPS    Z6, Z2, Z10
+	VMAXPS    Z7, Z3, Z11
+	VMAXPS    Z0, Z4, Z12
+	VMAXPS    Z1, Z5, Z13
+	VMAXPS    Z2, Z6, Z14
+	VMAXPS    Z3, Z7, Z15
+	VANDPS    Z8, Z12, Z8
+	VANDPS    Z9, Z13, Z9
+	VANDPS    Z10, Z14, Z10
+	VANDPS    Z11, Z15, Z11
+	VCMPPS    $0x03, Z4, Z0, K1
+	VCMPPS    $0x03, Z5, Z1, K2
+	VCMPPS    $0x03, Z6, Z2, K3
+	VCMPPS    $0x03, Z7, Z3, K4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z5, Z1, Z1
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z7, Z3, Z3
+	VBLENDMPS Z0, Z8, K1, Z0
+	VBLENDMPS Z1, Z9, K2, Z1
+	VBLENDMPS Z2, Z10, K3, Z2
+	VBLENDMPS Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (DX)(CX*1)
+	VMOVUPS   Z1, 64(DX)(CX*1)
+	VMOVUPS   Z2, 128(DX)(CX*1)
+	VMOVUPS   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   (SI)(CX*1), Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z2, Z3, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VADDPS    Z1, Z0, Z0
+	VBLENDMPS Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   (SI)(CX*1), Z4
+	VMOVUPD   64(SI)(CX*1), Z5
+	VMOVUPD   128(SI)(CX*1), Z6
+	VMOVUPD   192(SI)(CX*1), Z7
+	VMAXPD    Z4, Z0, Z8
+	VMAXPD    Z5, Z1, Z9
+	VMAXPD    Z6, Z2, Z10
+	VMAXPD    Z7, Z3, Z11
+	VMAXPD    Z0, Z4, Z12
+	VMAXPD    Z1, Z5, Z13
+	VMAXPD    Z2, Z6, Z14
+	VMAXPD    Z3, Z7, Z15
+	VANDPD    Z8, Z12, Z8
+	VANDPD    Z9, Z13, Z9
+	VANDPD    Z10, Z14, Z10
+	VANDPD    Z11, Z15, Z11
+	VCMPPD    $0x03, Z4, Z0, K1
+	VCMPPD    $0x03, Z5, Z1, K2
+	VCMPPD    $0x03, Z6, Z2, K3
+	VCMPPD    $0x03, Z7, Z3, K4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VBLENDMPD Z0, Z8, K1, Z0
+	VBLENDMPD Z1, Z9, K2, Z1
+	VBLENDMPD Z2, Z10, K3, Z2
+	VBLENDMPD Z3, Z11, K4, Z3
+	VMOVUPD   Z0, (DX)(CX*1)
+	VMOVUPD   Z1, 64(DX)(CX*1)
+	VMOVUPD   Z2, 128(DX)(CX*1)
+	VMOVUPD   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   (SI)(CX*1), Z1
+	VMAXPD    Z1, Z0, Z2
+	VMAXPD    Z0, Z1, Z3
+	VANDPD    Z2, Z3, Z2
+	VCMPPD    $0x03, Z1, Z0, K1
+	VADDPD    Z1, Z0, Z0
+	VBLENDMPD Z0, Z2, K1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·maxXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   32(BX)(CX*1), Y1
+	VMOVUPS   (SI)(CX*1), Y2
+	VMOVUPS   32(SI)(CX*1), Y3
+	VMAXPS    Y2, Y0, Y4
+	VMAXPS    Y3, Y1, Y5
+	VMAXPS    Y0, Y2, Y6
+	VMAXPS    Y1, Y3, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCMPPS    $0x03, Y2, Y0, Y6
+	VCMPPS    $0x03, Y3, Y1, Y7
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VBLENDVPS Y6, Y0, Y4, Y0
+	VBLENDVPS Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   (SI)(CX*1), Y1
+	VMAXPS    Y1, Y0, Y2
+	VMAXPS    Y0, Y1, Y3
+	VANDPS    Y2, Y3, Y2
+	VCMPPS    $0x03, Y1, Y0, Y3
+	VADDPS    Y1, Y0, Y0
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·maxXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   32(BX)(CX*1), Y1
+	VMOVUPD   (SI)(CX*1), Y2
+	VMOVUPD   32(SI)(CX*1), Y3
+	VMAXPD    Y2, Y0, Y4
+	VMAXPD    Y3, Y1, Y5
+	VMAXPD    Y0, Y2, Y6
+	VMAXPD    Y1, Y3, Y7
+	VANDPD    Y4, Y6, Y4
+	VANDPD    Y5, Y7, Y5
+	VCMPPD    $0x03, Y2, Y0, Y6
+	VCMPPD    $0x03, Y3, Y1, Y7
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VBLENDVPD Y6, Y0, Y4, Y0
+	VBLENDVPD Y7, Y1, Y5, Y1
+	VMOVUPD   Y0, (DX)(CX*1)
+	VMOVUPD   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   (SI)(CX*1), Y1
+	VMAXPD    Y1, Y0, Y2
+	VMAXPD    Y0, Y1, Y3
+	VANDPD    Y2, Y3, Y2
+	VCMPPD    $0x03, Y1, Y0, Y3
+	VADDPD    Y1, Y0, Y0
+	VBLENDVPD Y3, Y0, Y2, Y0
+	VMOVUPD   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMOVUPS   64(BX)(CX*1), Z2
+	VMOVUPS   128(BX)(CX*1), Z3
+	VMOVUPS   192(BX)(CX*1), Z4
+	VMAXPS    Z0, Z1, Z5
+	VMAXPS    Z0, Z2, Z6
+	VMAXPS    Z0, Z3, Z7
+	VMAXPS    Z0, Z4, Z8
+	VMAXPS    Z1, Z0, Z9
+	VMAXPS    Z2, Z0, Z10
+	VMAXPS    Z3, Z0, Z11
+	VMAXPS    Z4, Z0, Z12
+	VANDPS    Z5, Z9, Z5
+	VANDPS    Z6, Z10, Z6
+	VANDPS    Z7, Z11, Z7
+	VANDPS    Z8, Z12, Z8
+	VCMPPS    $0x03, Z0, Z1, K1
+	VCMPPS    $0x03, Z0, Z2, K2
+	VCMPPS    $0x03, Z0, Z3, K3
+	VCMPPS    $0x03, Z0, Z4, K4
+	VADDPS    Z0, Z1, Z1
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z4, Z4
+	VBLENDMPS Z1, Z5, K1, Z1
+	VBLENDMPS Z2, Z6, K2, Z2
+	VBLENDMPS Z3, Z7, K3, Z3
+	VBLENDMPS Z4, Z8, K4, Z4
+	VMOVUPS   Z1, (DX)(CX*1)
+	VMOVUPS   Z2, 64(DX)(CX*1)
+	VMOVUPS   Z3, 128(DX)(CX*1)
+	VMOVUPS   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMAXPS    Z0, Z1, Z2
+	VMAXPS    Z1, Z0, Z3
+	VANDPS    Z2, Z3, Z2
+	VCMPPS    $0x03, Z0, Z1, K1
+	VADDPS    Z0, Z1, Z1
+	VBLENDMPS Z1, Z2, K1, Z1
+	VMOVUPS   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMOVUPD   64(BX)(CX*1), Z2
+	VMOVUPD   128(BX)(CX*1), Z3
+	VMOVUPD   192(BX)(CX*1), Z4
+	VMAXPD    Z0, Z1, Z5
+	VMAXPD    Z0, Z2, Z6
+	VMAXPD    Z0, Z3, Z7
+	VMAXPD    Z0, Z4, Z8
+	VMAXPD    Z1, Z0, Z9
+	VMAXPD    Z2, Z0, Z10
+	VMAXPD    Z3, Z0, Z11
+	VMAXPD    Z4, Z0, Z12
+	VANDPD    Z5, Z9, Z5
+	VANDPD    Z6, Z10, Z6
+	VANDPD    Z7, Z11, Z7
+	VANDPD    Z8, Z12, Z8
+	VCMPPD    $0x03, Z0, Z1, K1
+	VCMPPD    $0x03, Z0, Z2, K2
+	VCMPPD    $0x03, Z0, Z3, K3
+	VCMPPD    $0x03, Z0, Z4, K4
+	VADDPD    Z0, Z1, Z1
+	VADDPD    Z0, Z2, Z2
+	VADDPD    Z0, Z3, Z3
+	VADDPD    Z0, Z4, Z4
+	VBLENDMPD Z1, Z5, K1, Z1
+	VBLENDMPD Z2, Z6, K2, Z2
+	VBLENDMPD Z3, Z7, K3, Z3
+	VBLENDMPD Z4, Z8, K4, Z4
+	VMOVUPD   Z1, (DX)(CX*1)
+	VMOVUPD   Z2, 64(DX)(CX*1)
+	VMOVUPD   Z3, 128(DX)(CX*1)
+	VMOVUPD   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMAXPD    Z0, Z1, Z2
+	VMAXPD    Z1, Z0, Z3
+	VANDPD    Z2, Z3, Z2
+	VCMPPD    $0x03, Z0, Z1, K1
+	VADDPD    Z0, Z1, Z1
+	VBLENDMPD Z1, Z2, K1, Z1
+	VMOVUPD   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·maxXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMOVUPS   32(BX)(CX*1), Y2
+	VMAXPS    Y0, Y1, Y3
+	VMAXPS    Y0, Y2, Y4
+	VMAXPS    Y1, Y0, Y5
+	VMAXPS    Y2, Y0, Y6
+	VANDPS    Y3, Y5, Y3
+	VANDPS    Y4, Y6, Y4
+	VCMPPS    $0x03, Y0, Y1, Y5
+	VCMPPS    $0x03, Y0, Y2, Y6
+	VADDPS    Y0, Y1, Y1
+	VADDPS    Y0, Y2, Y2
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VMOVUPS   Y1, (DX)(CX*1)
+	VMOVUPS   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMAXPS    Y0, Y1, Y2
+	VMAXPS    Y1, Y0, Y3
+	VANDPS    Y2, Y3, Y2
+	VCMPPS    $0x03, Y0, Y1, Y3
+	VADDPS    Y0, Y1, Y1
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VMOVUPS   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·maxXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMOVUPD   32(BX)(CX*1), Y2
+	VMAXPD    Y0, Y1, Y3
+	VMAXPD    Y0, Y2, Y4
+	VMAXPD    Y1, Y0, Y5
+	VMAXPD    Y2, Y0, Y6
+	VANDPD    Y3, Y5, Y3
+	VANDPD    Y4, Y6, Y4
+	VCMPPD    $0x03, Y0, Y1, Y5
+	VCMPPD    $0x03, Y0, Y2, Y6
+	VADDPD    Y0, Y1, Y1
+	VADDPD    Y0, Y2, Y2
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VMOVUPD   Y1, (DX)(CX*1)
+	VMOVUPD   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMAXPD    Y0, Y1, Y2
+	VMAXPD    Y1, Y0, Y3
+	VANDPD    Y2, Y3, Y2
+	VCMPPD    $0x03, Y0, Y1, Y3
+	VADDPD    Y0, Y1, Y1
+	VBLENDVPD Y3, Y1, Y2, Y1
+	VMOVUPD   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   (SI)(CX*1), Z4
+	VMOVUPS   64(SI)(CX*1), Z5
+	VMOVUPS   128(SI)(CX*1), Z6
+	VMOVUPS   192(SI)(CX*1), Z7
+	VMINPS    Z4, Z0, Z8
+	VMINPS    Z5, Z1, Z9
+	VMINPS    Z6, Z2, Z10
+	VMINPS    Z7, Z3, Z11
+	VMINPS    Z0, Z4, Z12
+	VMINPS    Z1, Z5, Z13
+	VMINPS    Z2, Z6, Z14
+	VMINPS    Z3, Z7, Z15
+	VORPS     Z8, Z12, Z8
+	VORPS     Z9, Z13, Z9
+	VORPS     Z10, Z14, Z10
+	VORPS     Z11, Z15, Z11
+	VCMPPS    $0x03, Z4, Z0, K1
+	VCMPPS    $0x03, Z5, Z1, K2
+	VCMPPS    $0x03, Z6, Z2, K3
+	VCMPPS    $0x03, Z7, Z3, K4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z5, Z1, Z1
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z7, Z3, Z3
+	VBLENDMPS Z0, Z8, K1, Z0
+	VBLENDMPS Z1, Z9, K2, Z1
+	VBLENDMPS Z2, Z10, K3, Z2
+	VBLENDMPS Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (DX)(CX*1)
+	VMOVUPS   Z1, 64(DX)(CX*1)
+	VMOVUPS   Z2, 128(DX)(CX*1)
+	VMOVUPS   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   (SI)(CX*1), Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z3
+	VORPS     Z2, Z3, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VADDPS    Z1, Z0, Z0
+	VBLENDMPS Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   (SI)(CX*1), Z4
+	VMOVUPD   64(SI)(CX*1), Z5
+	VMOVUPD   128(SI)(CX*1), Z6
+	VMOVUPD   192(SI)(CX*1), Z7
+	VMINPD    Z4, Z0, Z8
+	VMINPD    Z5, Z1, Z9
+	VMINPD    Z6, Z2, Z10
+	VMINPD    Z7, Z3, Z11
+	VMINPD    Z0, Z4, Z12
+	VMINPD    Z1, Z5, Z13
+	VMINPD    Z2, Z6, Z14
+	VMINPD    Z3, Z7, Z15
+	VORPD     Z8, Z12, Z8
+	VORPD     Z9, Z13, Z9
+	VORPD     Z10, Z14, Z10
+	VORPD     Z11, Z15, Z11
+	VCMPPD    $0x03, Z4, Z0, K1
+	VCMPPD    $0x03, Z5, Z1, K2
+	VCMPPD    $0x03, Z6, Z2, K3
+	VCMPPD    $0x03, Z7, Z3, K4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VBLENDMPD Z0, Z8, K1, Z0
+	VBLENDMPD Z1, Z9, K2, Z1
+	VBLENDMPD Z2, Z10, K3, Z2
+	VBLENDMPD Z3, Z11, K4, Z3
+	VMOVUPD   Z0, (DX)(CX*1)
+	VMOVUPD   Z1, 64(DX)(CX*1)
+	VMOVUPD   Z2, 128(DX)(CX*1)
+	VMOVUPD   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   (SI)(CX*1), Z1
+	VMINPD    Z1, Z0, Z2
+	VMINPD    Z0, Z1, Z3
+	VORPD     Z2, Z3, Z2
+	VCMPPD    $0x03, Z1, Z0, K1
+	VADDPD    Z1, Z0, Z0
+	VBLENDMPD Z0, Z2, K1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·minXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   32(BX)(CX*1), Y1
+	VMOVUPS   (SI)(CX*1), Y2
+	VMOVUPS   32(SI)(CX*1), Y3
+	VMINPS    Y2, Y0, Y4
+	VMINPS    Y3, Y1, Y5
+	VMINPS    Y0, Y2, Y6
+	VMINPS    Y1, Y3, Y7
+	VORPS     Y4, Y6, Y4
+	VORPS     Y5, Y7, Y5
+	VCMPPS    $0x03, Y2, Y0, Y6
+	VCMPPS    $0x03, Y3, Y1, Y7
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VBLENDVPS Y6, Y0, Y4, Y0
+	VBLENDVPS Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   (SI)(CX*1), Y1
+	VMINPS    Y1, Y0, Y2
+	VMINPS    Y0, Y1, Y3
+	VORPS     Y2, Y3, Y2
+	VCMPPS    $0x03, Y1, Y0, Y3
+	VADDPS    Y1, Y0, Y0
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·minXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   32(BX)(CX*1), Y1
+	VMOVUPD   (SI)(CX*1), Y2
+	VMOVUPD   32(SI)(CX*1), Y3
+	VMINPD    Y2, Y0, Y4
+	VMINPD    Y3, Y1, Y5
+	VMINPD    Y0, Y2, Y6
+	VMINPD    Y1, Y3, Y7
+	VORPD     Y4, Y6, Y4
+	VORPD     Y5, Y7, Y5
+	VCMPPD    $0x03, Y2, Y0, Y6
+	VCMPPD    $0x03, Y3, Y1, Y7
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VBLENDVPD Y6, Y0, Y4, Y0
+	VBLENDVPD Y7, Y1, Y5, Y1
+	VMOVUPD   Y0, (DX)(CX*1)
+	VMOVUPD   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   (SI)(CX*1), Y1
+	VMINPD    Y1, Y0, Y2
+	VMINPD    Y0, Y1, Y3
+	VORPD     Y2, Y3, Y2
+	VCMPPD    $0x03, Y1, Y0, Y3
+	VADDPD    Y1, Y0, Y0
+	VBLENDVPD Y3, Y0, Y2, Y0
+	VMOVUPD   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMOVUPS   64(BX)(CX*1), Z2
+	VMOVUPS   128(BX)(CX*1), Z3
+	VMOVUPS   192(BX)(CX*1), Z4
+	VMINPS    Z0, Z1, Z5
+	VMINPS    Z0, Z2, Z6
+	VMINPS    Z0, Z3, Z7
+	VMINPS    Z0, Z4, Z8
+	VMINPS    Z1, Z0, Z9
+	VMINPS    Z2, Z0, Z10
+	VMINPS    Z3, Z0, Z11
+	VMINPS    Z4, Z0, Z12
+	VORPS     Z5, Z9, Z5
+	VORPS     Z6, Z10, Z6
+	VORPS     Z7, Z11, Z7
+	VORPS     Z8, Z12, Z8
+	VCMPPS    $0x03, Z0, Z1, K1
+	VCMPPS    $0x03, Z0, Z2, K2
+	VCMPPS    $0x03, Z0, Z3, K3
+	VCMPPS    $0x03, Z0, Z4, K4
+	VADDPS    Z0, Z1, Z1
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z4, Z4
+	VBLENDMPS Z1, Z5, K1, Z1
+	VBLENDMPS Z2, Z6, K2, Z2
+	VBLENDMPS Z3, Z7, K3, Z3
+	VBLENDMPS Z4, Z8, K4, Z4
+	VMOVUPS   Z1, (DX)(CX*1)
+	VMOVUPS   Z2, 64(DX)(CX*1)
+	VMOVUPS   Z3, 128(DX)(CX*1)
+	VMOVUPS   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMINPS    Z0, Z1, Z2
+	VMINPS    Z1, Z0, Z3
+	VORPS     Z2, Z3, Z2
+	VCMPPS    $0x03, Z0, Z1, K1
+	VADDPS    Z0, Z1, Z1
+	VBLENDMPS Z1, Z2, K1, Z1
+	VMOVUPS   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMOVUPD   64(BX)(CX*1), Z2
+	VMOVUPD   128(BX)(CX*1), Z3
+	VMOVUPD   192(BX)(CX*1), Z4
+	VMINPD    Z0, Z1, Z5
+	VMINPD    Z0, Z2, Z6
+	VMINPD    Z0, Z3, Z7
+	VMINPD    Z0, Z4, Z8
+	VMINPD    Z1, Z0, Z9
+	VMINPD    Z2, Z0, Z10
+	VMINPD    Z3, Z0, Z11
+	VMINPD    Z4, Z0, Z12
+	VORPD     Z5, Z9, Z5
+	VORPD     Z6, Z10, Z6
+	VORPD     Z7, Z11, Z7
+	VORPD     Z8, Z12, Z8
+	VCMPPD    $0x03, Z0, Z1, K1
+	VCMPPD    $0x03, Z0, Z2, K2
+	VCMPPD    $0x03, Z0, Z3, K3
+	VCMPPD    $0x03, Z0, Z4, K4
+	VADDPD    Z0, Z1, Z1
+	VADDPD    Z0, Z2, Z2
+	VADDPD    Z0, Z3, Z3
+	VADDPD    Z0, Z4, Z4
+	VBLENDMPD Z1, Z5, K1, Z1
+	VBLENDMPD Z2, Z6, K2, Z2
+	VBLENDMPD Z3, Z7, K3, Z3
+	VBLENDMPD Z4, Z8, K4, Z4
+	VMOVUPD   Z1, (DX)(CX*1)
+	VMOVUPD   Z2, 64(DX)(CX*1)
+	VMOVUPD   Z3, 128(DX)(CX*1)
+	VMOVUPD   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMINPD    Z0, Z1, Z2
+	VMINPD    Z1, Z0, Z3
+	VORPD     Z2, Z3, Z2
+	VCMPPD    $0x03, Z0, Z1, K1
+	VADDPD    Z0, Z1, Z1
+	VBLENDMPD Z1, Z2, K1, Z1
+	VMOVUPD   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·minXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMOVUPS   32(BX)(CX*1), Y2
+	VMINPS    Y0, Y1, Y3
+	VMINPS    Y0, Y2, Y4
+	VMINPS    Y1, Y0, Y5
+	VMINPS    Y2, Y0, Y6
+	VORPS     Y3, Y5, Y3
+	VORPS     Y4, Y6, Y4
+	VCMPPS    $0x03, Y0, Y1, Y5
+	VCMPPS    $0x03, Y0, Y2, Y6
+	VADDPS    Y0, Y1, Y1
+	VADDPS    Y0, Y2, Y2
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VMOVUPS   Y1, (DX)(CX*1)
+	VMOVUPS   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMINPS    Y0, Y1, Y2
+	VMINPS    Y1, Y0, Y3
+	VORPS     Y2, Y3, Y2
+	VCMPPS    $0x03, Y0, Y1, Y3
+	VADDPS    Y0, Y1, Y1
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VMOVUPS   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·minXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMOVUPD   32(BX)(CX*1), Y2
+	VMINPD    Y0, Y1, Y3
+	VMINPD    Y0, Y2, Y4
+	VMINPD    Y1, Y0, Y5
+	VMINPD    Y2, Y0, Y6
+	VORPD     Y3, Y5, Y3
+	VORPD     Y4, Y6, Y4
+	VCMPPD    $0x03, Y0, Y1, Y5
+	VCMPPD    $0x03, Y0, Y2, Y6
+	VADDPD    Y0, Y1, Y1
+	VADDPD    Y0, Y2, Y2
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VMOVUPD   Y1, (DX)(CX*1)
+	VMOVUPD   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMINPD    Y0, Y1, Y2
+	VMINPD    Y1, Y0, Y3
+	VORPD     Y2, Y3, Y2
+	VCMPPD    $0x03, Y0, Y1, Y3
+	VADDPD    Y0, Y1, Y1
+	VBLENDVPD Y3, Y1, Y2, Y1
+	VMOVUPD   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·descendZXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (DX)(CX*1), Z1
+	VMOVUPS 64(DX)(CX*1), Z2
+	VMOVUPS 128(DX)(CX*1), Z3
+	VMOVUPS 192(DX)(CX*1), Z4
+	VMOVUPS (BX)(CX*1), Z5
+	VMOVUPS 64(BX)(CX*1), Z6
+	VMOVUPS 128(BX)(CX*1), Z7
+	VMOVUPS 192(BX)(CX*1), Z8
+	VMULPS  Z0, Z5, Z5
+	VMULPS  Z0, Z6, Z6
+	VMULPS  Z0, Z7, Z7
+	VMULPS  Z0, Z8, Z8
+	VSUBPS  Z5, Z1, Z1
+	VSUBPS  Z6, Z2, Z2
+	VSUBPS  Z7, Z3, Z3
+	VSUBPS  Z8, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (DX)(CX*1), Z1
+	VMOVUPS (BX)(CX*1), Z2
+	VMULPS  Z0, Z2, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·descendZXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (DX)(CX*1), Z1
+	VMOVUPD 64(DX)(CX*1), Z2
+	VMOVUPD 128(DX)(CX*1), Z3
+	VMOVUPD 192(DX)(CX*1), Z4
+	VMOVUPD (BX)(CX*1), Z5
+	VMOVUPD 64(BX)(CX*1), Z6
+	VMOVUPD 128(BX)(CX*1), Z7
+	VMOVUPD 192(BX)(CX*1), Z8
+	VMULPD  Z0, Z5, Z5
+	VMULPD  Z0, Z6, Z6
+	VMULPD  Z0, Z7, Z7
+	VMULPD  Z0, Z8, Z8
+	VSUBPD  Z5, Z1, Z1
+	VSUBPD  Z6, Z2, Z2
+	VSUBPD  Z7, Z3, Z3
+	VSUBPD  Z8, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (DX)(CX*1), Z1
+	VMOVUPD (BX)(CX*1), Z2
+	VMULPD  Z0, Z2, Z2
+	VSUBPD  Z2, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·descendZXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (DX)(CX*1), Y1
+	VMOVUPS 32(DX)(CX*1), Y2
+	VMOVUPS (BX)(CX*1), Y3
+	VMOVUPS 32(BX)(CX*1), Y4
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y4, Y4
+	VSUBPS  Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (DX)(CX*1), Y1
+	VMOVUPS (BX)(CX*1), Y2
+	VMULPS  Y0, Y2, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·descendZXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (DX)(CX*1), Y1
+	VMOVUPD 32(DX)(CX*1), Y2
+	VMOVUPD (BX)(CX*1), Y3
+	VMOVUPD 32(BX)(CX*1), Y4
+	VMULPD  Y0, Y3, Y3
+	VMULPD  Y0, Y4, Y4
+	VSUBPD  Y3, Y1, Y1
+	VSUBPD  Y4, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (DX)(CX*1), Y1
+	VMOVUPD (BX)(CX*1), Y2
+	VMULPD  Y0, Y2, Y2
+	VSUBPD  Y2, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func negXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·negXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VXORPS  all32_80000000<>+0(SB), Z0, Z0
+	VXORPS  all32_80000000<>+0(SB), Z1, Z1
+	VXORPS  all32_80000000<>+0(SB), Z2, Z2
+	VXORPS  all32_80000000<>+0(SB), Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VXORPS  all32_80000000<>+0(SB), Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all32_80000000<>+0(SB)/4, $0x80000000
+DATA all32_80000000<>+4(SB)/4, $0x80000000
+DATA all32_80000000<>+8(SB)/4, $0x80000000
+DATA all32_80000000<>+12(SB)/4, $0x80000000
+DATA all32_80000000<>+16(SB)/4, $0x80000000
+DATA all32_80000000<>+20(SB)/4, $0x80000000
+DATA all32_80000000<>+24(SB)/4, $0x80000000
+DATA all32_80000000<>+28(SB)/4, $0x80000000
+DATA all32_80000000<>+32(SB)/4, $0x80000000
+DATA all32_80000000<>+36(SB)/4, $0x80000000
+DATA all32_80000000<>+40(SB)/4, $0x80000000
+DATA all32_80000000<>+44(SB)/4, $0x80000000
+DATA all32_80000000<>+48(SB)/4, $0x80000000
+DATA all32_80000000<>+52(SB)/4, $0x80000000
+DATA all32_80000000<>+56(SB)/4, $0x80000000
+DATA all32_80000000<>+60(SB)/4, $0x80000000
+GLOBL all32_80000000<>(SB), RODATA|NOPTR, $64
+
+// func negXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·negXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VXORPD  all64_8000000000000000<>+0(SB), Z0, Z0
+	VXORPD  all64_8000000000000000<>+0(SB), Z1, Z1
+	VXORPD  all64_8000000000000000<>+0(SB), Z2, Z2
+	VXORPD  all64_8000000000000000<>+0(SB), Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VXORPD  all64_8000000000000000<>+0(SB), Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all64_8000000000000000<>+0(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+8(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+16(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+32(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+40(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+48(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+56(SB)/8, $0x8000000000000000
+GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $64
+
+// func negXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·negXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VXORPS  all32_80000000<>+0(SB), Y0, Y0
+	VXORPS  all32_80000000<>+0(SB), Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VXORPS  all32_80000000<>+0(SB), Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func negXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·negXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VXORPD  all64_8000000000000000<>+0(SB), Y0, Y0
+	VXORPD  all64_8000000000000000<>+0(SB), Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VXORPD  all64_8000000000000000<>+0(SB), Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·absXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS all32_80000000<>+0(SB), Z4
+	VANDNPS Z0, Z4, Z0
+	VANDNPS Z1, Z4, Z1
+	VANDNPS Z2, Z4, Z2
+	VANDNPS Z3, Z4, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS all32_80000000<>+0(SB), Z1
+	VANDNPS Z0, Z1, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·absXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD all64_8000000000000000<>+0(SB), Z4
+	VANDNPD Z0, Z4, Z0
+	VANDNPD Z1, Z4, Z1
+	VANDNPD Z2, Z4, Z2
+	VANDNPD Z3, Z4, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD all64_8000000000000000<>+0(SB), Z1
+	VANDNPD Z0, Z1, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·absXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS all32_80000000<>+0(SB), Y2
+	VANDNPS Y0, Y2, Y0
+	VANDNPS Y1, Y2, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS all32_80000000<>+0(SB), Y1
+	VANDNPS Y0, Y1, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·absXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD all64_8000000000000000<>+0(SB), Y2
+	VANDNPD Y0, Y2, Y0
+	VANDNPD Y1, Y2, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD all64_8000000000000000<>+0(SB), Y1
+	VANDNPD Y0, Y1, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func signXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·signXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   all32_3f800000<>+0(SB), Z4
+	VMOVUPS   all32_0<>+0(SB), Z5
+	VCMPPS    $0x0c, Z5, Z0, K1
+	VCMPPS    $0x0c, Z5, Z1, K2
+	VCMPPS    $0x0c, Z5, Z2, K3
+	VCMPPS    $0x0c, Z5, Z3, K4
+	VSUBPS    Z0, Z0, Z6
+	VSUBPS    Z1, Z1, Z7
+	VSUBPS    Z2, Z2, Z8
+	VSUBPS    Z3, Z3, Z9
+	VBLENDMPS Z4, Z6, K1, Z6
+	VBLENDMPS Z4, Z7, K2, Z7
+	VBLENDMPS Z4, Z8, K3, Z8
+	VBLENDMPS Z4, Z9, K4, Z4
+	VCMPPS    $0x01, Z5, Z0, K1
+	VCMPPS    $0x01, Z5, Z1, K2
+	VCMPPS    $0x01, Z5, Z2, K3
+	VCMPPS    $0x01, Z5, Z3, K4
+	VMOVUPS   all32_80000000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVAPS.Z Z0, K3, Z3
+	VMOVAPS.Z Z0, K4, Z0
+	VORPS     Z1, Z6, Z1
+	VORPS     Z2, Z7, Z2
+	VORPS     Z3, Z8, Z3
+	VORPS     Z0, Z4, Z0
+	VMOVUPS   Z1, (DX)(CX*1)
+	VMOVUPS   Z2, 64(DX)(CX*1)
+	VMOVUPS   Z3, 128(DX)(CX*1)
+	VMOVUPS   Z0, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   all32_3f800000<>+0(SB), Z1
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VCMPPS    $0x0c, Z2, Z0, K1
+	VSUBPS    Z0, Z0, Z3
+	VBLENDMPS Z1, Z3, K1, Z1
+	VCMPPS    $0x01, Z2, Z0, K1
+	VMOVUPS   all32_80000000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z0
+	VORPS     Z0, Z1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all32_3f800000<>+0(SB)/4, $0x3f800000
+DATA all32_3f800000<>+4(SB)/4, $0x3f800000
+DATA all32_3f800000<>+8(SB)/4, $0x3f800000
+DATA all32_3f800000<>+12(SB)/4, $0x3f800000
+DATA all32_3f800000<>+16(SB)/4, $0x3f800000
+DATA all32_3f800000<>+20(SB)/4, $0x3f800000
+DATA all32_3f800000<>+24(SB)/4, $0x3f800000
+DATA all32_3f800000<>+28(SB)/4, $0x3f800000
+DATA all32_3f800000<>+32(SB)/4, $0x3f800000
+DATA all32_3f800000<>+36(SB)/4, $0x3f800000
+DATA all32_3f800000<>+40(SB)/4, $0x3f800000
+DATA all32_3f800000<>+44(SB)/4, $0x3f800000
+DATA all32_3f800000<>+48(SB)/4, $0x3f800000
+DATA all32_3f800000<>+52(SB)/4, $0x3f800000
+DATA all32_3f800000<>+56(SB)/4, $0x3f800000
+DATA all32_3f800000<>+60(SB)/4, $0x3f800000
+GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_0<>+0(SB)/4, $0x00000000
+DATA all32_0<>+4(SB)/4, $0x00000000
+DATA all32_0<>+8(SB)/4, $0x00000000
+DATA all32_0<>+12(SB)/4, $0x00000000
+DATA all32_0<>+16(SB)/4, $0x00000000
+DATA all32_0<>+20(SB)/4, $0x00000000
+DATA all32_0<>+24(SB)/4, $0x00000000
+DATA all32_0<>+28(SB)/4, $0x00000000
+DATA all32_0<>+32(SB)/4, $0x00000000
+DATA all32_0<>+36(SB)/4, $0x00000000
+DATA all32_0<>+40(SB)/4, $0x00000000
+DATA all32_0<>+44(SB)/4, $0x00000000
+DATA all32_0<>+48(SB)/4, $0x00000000
+DATA all32_0<>+52(SB)/4, $0x00000000
+DATA all32_0<>+56(SB)/4, $0x00000000
+DATA all32_0<>+60(SB)/4, $0x00000000
+GLOBL all32_0<>(SB), RODATA|NOPTR, $64
+
+// func signXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·signXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z4
+	VMOVUPD   all64_0<>+0(SB), Z5
+	VCMPPD    $0x0c, Z5, Z0, K1
+	VCMPPD    $0x0c, Z5, Z1, K2
+	VCMPPD    $0x0c, Z5, Z2, K3
+	VCMPPD    $0x0c, Z5, Z3, K4
+	VSUBPD    Z0, Z0, Z6
+	VSUBPD    Z1, Z1, Z7
+	VSUBPD    Z2, Z2, Z8
+	VSUBPD    Z3, Z3, Z9
+	VBLENDMPD Z4, Z6, K1, Z6
+	VBLENDMPD Z4, Z7, K2, Z7
+	VBLENDMPD Z4, Z8, K3, Z8
+	VBLENDMPD Z4, Z9, K4, Z4
+	VCMPPD    $0x01, Z5, Z0, K1
+	VCMPPD    $0x01, Z5, Z1, K2
+	VCMPPD    $0x01, Z5, Z2, K3
+	VCMPPD    $0x01, Z5, Z3, K4
+	VMOVUPD   all64_8000000000000000<>+0(SB), Z0
+	VMOVAPD.Z Z0, K1, Z1
+	VMOVAPD.Z Z0, K2, Z2
+	VMOVAPD.Z Z0, K3, Z3
+	VMOVAPD.Z Z0, K4, Z0
+	VORPD     Z1, Z6, Z1
+	VORPD     Z2, Z7, Z2
+	VORPD     Z3, Z8, Z3
+	VORPD     Z0, Z4, Z0
+	VMOVUPD   Z1, (DX)(CX*1)
+	VMOVUPD   Z2, 64(DX)(CX*1)
+	VMOVUPD   Z3, 128(DX)(CX*1)
+	VMOVUPD   Z0, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z1
+	VMOVUPD   all64_0<>+0(SB), Z2
+	VCMPPD    $0x0c, Z2, Z0, K1
+	VSUBPD    Z0, Z0, Z3
+	VBLENDMPD Z1, Z3, K1, Z1
+	VCMPPD    $0x01, Z2, Z0, K1
+	VMOVUPD   all64_8000000000000000<>+0(SB), Z0
+	VMOVAPD.Z Z0, K1, Z0
+	VORPD     Z0, Z1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
+GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
+
+DATA all64_0<>+0(SB)/8, $0x0000000000000000
+DATA all64_0<>+8(SB)/8, $0x0000000000000000
+DATA all64_0<>+16(SB)/8, $0x0000000000000000
+DATA all64_0<>+24(SB)/8, $0x0000000000000000
+DATA all64_0<>+32(SB)/8, $0x0000000000000000
+DATA all64_0<>+40(SB)/8, $0x0000000000000000
+DATA all64_0<>+48(SB)/8, $0x0000000000000000
+DATA all64_0<>+56(SB)/8, $0x0000000000000000
+GLOBL all64_0<>(SB), RODATA|NOPTR, $64
+
+// func signXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·signXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   32(BX)(CX*1), Y1
+	VMOVUPS   all32_3f800000<>+0(SB), Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VCMPPS    $0x0c, Y3, Y0, Y4
+	VCMPPS    $0x0c, Y3, Y1, Y5
+	VSUBPS    Y0, Y0, Y6
+	VSUBPS    Y1, Y1, Y7
+	VBLENDVPS Y4, Y2, Y6, Y4
+	VBLENDVPS Y5, Y2, Y7, Y2
+	VCMPPS    $0x01, Y3, Y0, Y0
+	VCMPPS    $0x01, Y3, Y1, Y1
+	VMOVUPS   all32_80000000<>+0(SB), Y3
+	VANDPS    Y3, Y0, Y0
+	VANDPS    Y3, Y1, Y1
+	VORPS     Y0, Y4, Y0
+	VORPS     Y1, Y2, Y1
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   all32_3f800000<>+0(SB), Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VCMPPS    $0x0c, Y2, Y0, Y3
+	VSUBPS    Y0, Y0, Y4
+	VBLENDVPS Y3, Y1, Y4, Y1
+	VCMPPS    $0x01, Y2, Y0, Y0
+	VMOVUPS   all32_80000000<>+0(SB), Y2
+	VANDPS    Y2, Y0, Y0
+	VORPS     Y0, Y1, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func signXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·signXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   32(BX)(CX*1), Y1
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Y2
+	VMOVUPD   all64_0<>+0(SB), Y3
+	VCMPPD    $0x0c, Y3, Y0, Y4
+	VCMPPD    $0x0c, Y3, Y1, Y5
+	VSUBPD    Y0, Y0, Y6
+	VSUBPD    Y1, Y1, Y7
+	VBLENDVPD Y4, Y2, Y6, Y4
+	VBLENDVPD Y5, Y2, Y7, Y2
+	VCMPPD    $0x01, Y3, Y0, Y0
+	VCMPPD    $0x01, Y3, Y1, Y1
+	VMOVUPD   all64_8000000000000000<>+0(SB), Y3
+	VANDPD    Y3, Y0, Y0
+	VANDPD    Y3, Y1, Y1
+	VORPD     Y0, Y4, Y0
+	VORPD     Y1, Y2, Y1
+	VMOVUPD   Y0, (DX)(CX*1)
+	VMOVUPD   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Y1
+	VMOVUPD   all64_0<>+0(SB), Y2
+	VCMPPD    $0x0c, Y2, Y0, Y3
+	VSUBPD    Y0, Y0, Y4
+	VBLENDVPD Y3, Y1, Y4, Y1
+	VCMPPD    $0x01, Y2, Y0, Y0
+	VMOVUPD   all64_8000000000000000<>+0(SB), Y2
+	VANDPD    Y2, Y0, Y0
+	VORPD     Y0, Y1, Y0
+	VMOVUPD   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sqrtXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VSQRTPS Z0, Z0
+	VSQRTPS Z1, Z1
+	VSQRTPS Z2, Z2
+	VSQRTPS Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VSQRTPS Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·sqrtXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VSQRTPD Z0, Z0
+	VSQRTPD Z1, Z1
+	VSQRTPD Z2, Z2
+	VSQRTPD Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VSQRTPD Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·sqrtXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VSQRTPS Y0, Y0
+	VSQRTPS Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VSQRTPS Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·sqrtXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VSQRTPD Y0, Y0
+	VSQRTPD Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VSQRTPD Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·floorXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS     (BX)(CX*1), Z0
+	VMOVUPS     64(BX)(CX*1), Z1
+	VMOVUPS     128(BX)(CX*1), Z2
+	VMOVUPS     192(BX)(CX*1), Z3
+	VRNDSCALEPS $0x09, Z0, Z0
+	VRNDSCALEPS $0x09, Z1, Z1
+	VRNDSCALEPS $0x09, Z2, Z2
+	VRNDSCALEPS $0x09, Z3, Z3
+	VMOVUPS     Z0, (DX)(CX*1)
+	VMOVUPS     Z1, 64(DX)(CX*1)
+	VMOVUPS     Z2, 128(DX)(CX*1)
+	VMOVUPS     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS     (BX)(CX*1), Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·floorXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD     (BX)(CX*1), Z0
+	VMOVUPD     64(BX)(CX*1), Z1
+	VMOVUPD     128(BX)(CX*1), Z2
+	VMOVUPD     192(BX)(CX*1), Z3
+	VRNDSCALEPD $0x09, Z0, Z0
+	VRNDSCALEPD $0x09, Z1, Z1
+	VRNDSCALEPD $0x09, Z2, Z2
+	VRNDSCALEPD $0x09, Z3, Z3
+	VMOVUPD     Z0, (DX)(CX*1)
+	VMOVUPD     Z1, 64(DX)(CX*1)
+	VMOVUPD     Z2, 128(DX)(CX*1)
+	VMOVUPD     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD     (BX)(CX*1), Z0
+	VRNDSCALEPD $0x09, Z0, Z0
+	VMOVUPD     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·floorXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS  (BX)(CX*1), Y0
+	VMOVUPS  32(BX)(CX*1), Y1
+	VROUNDPS $0x09, Y0, Y0
+	VROUNDPS $0x09, Y1, Y1
+	VMOVUPS  Y0, (DX)(CX*1)
+	VMOVUPS  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·floorXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD  (BX)(CX*1), Y0
+	VMOVUPD  32(BX)(CX*1), Y1
+	VROUNDPD $0x09, Y0, Y0
+	VROUNDPD $0x09, Y1, Y1
+	VMOVUPD  Y0, (DX)(CX*1)
+	VMOVUPD  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD  (BX)(CX*1), Y0
+	VROUNDPD $0x09, Y0, Y0
+	VMOVUPD  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·ceilXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS     (BX)(CX*1), Z0
+	VMOVUPS     64(BX)(CX*1), Z1
+	VMOVUPS     128(BX)(CX*1), Z2
+	VMOVUPS     192(BX)(CX*1), Z3
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VRNDSCALEPS $0x0a, Z1, Z1
+	VRNDSCALEPS $0x0a, Z2, Z2
+	VRNDSCALEPS $0x0a, Z3, Z3
+	VMOVUPS     Z0, (DX)(CX*1)
+	VMOVUPS     Z1, 64(DX)(CX*1)
+	VMOVUPS     Z2, 128(DX)(CX*1)
+	VMOVUPS     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS     (BX)(CX*1), Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·ceilXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD     (BX)(CX*1), Z0
+	VMOVUPD     64(BX)(CX*1), Z1
+	VMOVUPD     128(BX)(CX*1), Z2
+	VMOVUPD     192(BX)(CX*1), Z3
+	VRNDSCALEPD $0x0a, Z0, Z0
+	VRNDSCALEPD $0x0a, Z1, Z1
+	VRNDSCALEPD $0x0a, Z2, Z2
+	VRNDSCALEPD $0x0a, Z3, Z3
+	VMOVUPD     Z0, (DX)(CX*1)
+	VMOVUPD     Z1, 64(DX)(CX*1)
+	VMOVUPD     Z2, 128(DX)(CX*1)
+	VMOVUPD     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD     (BX)(CX*1), Z0
+	VRNDSCALEPD $0x0a, Z0, Z0
+	VMOVUPD     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·ceilXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS  (BX)(CX*1), Y0
+	VMOVUPS  32(BX)(CX*1), Y1
+	VROUNDPS $0x0a, Y0, Y0
+	VROUNDPS $0x0a, Y1, Y1
+	VMOVUPS  Y0, (DX)(CX*1)
+	VMOVUPS  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·ceilXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD  (BX)(CX*1), Y0
+	VMOVUPD  32(BX)(CX*1), Y1
+	VROUNDPD $0x0a, Y0, Y0
+	VROUNDPD $0x0a, Y1, Y1
+	VMOVUPD  Y0, (DX)(CX*1)
+	VMOVUPD  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD  (BX)(CX*1), Y0
+	VROUNDPD $0x0a, Y0, Y0
+	VMOVUPD  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·roundXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS     (BX)(CX*1), Z0
+	VMOVUPS     64(BX)(CX*1), Z1
+	VMOVUPS     128(BX)(CX*1), Z2
+	VMOVUPS     192(BX)(CX*1), Z3
+	VRNDSCALEPS $0x08, Z0, Z0
+	VRNDSCALEPS $0x08, Z1, Z1
+	VRNDSCALEPS $0x08, Z2, Z2
+	VRNDSCALEPS $0x08, Z3, Z3
+	VMOVUPS     Z0, (DX)(CX*1)
+	VMOVUPS     Z1, 64(DX)(CX*1)
+	VMOVUPS     Z2, 128(DX)(CX*1)
+	VMOVUPS     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS     (BX)(CX*1), Z0
+	VRNDSCALEPS $0x08, Z0, Z0
+	VMOVUPS     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·roundXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD     (BX)(CX*1), Z0
+	VMOVUPD     64(BX)(CX*1), Z1
+	VMOVUPD     128(BX)(CX*1), Z2
+	VMOVUPD     192(BX)(CX*1), Z3
+	VRNDSCALEPD $0x08, Z0, Z0
+	VRNDSCALEPD $0x08, Z1, Z1
+	VRNDSCALEPD $0x08, Z2, Z2
+	VRNDSCALEPD $0x08, Z3, Z3
+	VMOVUPD     Z0, (DX)(CX*1)
+	VMOVUPD     Z1, 64(DX)(CX*1)
+	VMOVUPD     Z2, 128(DX)(CX*1)
+	VMOVUPD     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD     (BX)(CX*1), Z0
+	VRNDSCALEPD $0x08, Z0, Z0
+	VMOVUPD     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·roundXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS  (BX)(CX*1), Y0
+	VMOVUPS  32(BX)(CX*1), Y1
+	VROUNDPS $0x08, Y0, Y0
+	VROUNDPS $0x08, Y1, Y1
+	VMOVUPS  Y0, (DX)(CX*1)
+	VMOVUPS  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x08, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·roundXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD  (BX)(CX*1), Y0
+	VMOVUPD  32(BX)(CX*1), Y1
+	VROUNDPD $0x08, Y0, Y0
+	VROUNDPD $0x08, Y1, Y1
+	VMOVUPD  Y0, (DX)(CX*1)
+	VMOVUPD  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD  (BX)(CX*1), Y0
+	VROUNDPD $0x08, Y0, Y0
+	VMOVUPD  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VMOVUPS all32_0<>+0(SB), Z5
+	VADDPS  Z5, Z0, Z0
+	VADDPS  Z5, Z1, Z1
+	VADDPS  Z5, Z2, Z2
+	VADDPS  Z5, Z3, Z3
+	VMAXPS  Z0, Z4, Z0
+	VMAXPS  Z1, Z4, Z1
+	VMAXPS  Z2, Z4, Z2
+	VMAXPS  Z3, Z4, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS all32_0<>+0(SB), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD all64_0<>+0(SB), Z4
+	VMOVUPD all64_0<>+0(SB), Z5
+	VADDPD  Z5, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z5, Z2, Z2
+	VADDPD  Z5, Z3, Z3
+	VMAXPD  Z0, Z4, Z0
+	VMAXPD  Z1, Z4, Z1
+	VMAXPD  Z2, Z4, Z2
+	VMAXPD  Z3, Z4, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD all64_0<>+0(SB), Z1
+	VMOVUPD all64_0<>+0(SB), Z2
+	VADDPD  Z2, Z0, Z0
+	VMAXPD  Z0, Z1, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·reluXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VMAXPS  Y0, Y2, Y0
+	VMAXPS  Y1, Y2, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS all32_0<>+0(SB), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·reluXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD all64_0<>+0(SB), Y2
+	VMOVUPD all64_0<>+0(SB), Y3
+	VADDPD  Y3, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VMAXPD  Y0, Y2, Y0
+	VMAXPD  Y1, Y2, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD all64_0<>+0(SB), Y1
+	VMOVUPD all64_0<>+0(SB), Y2
+	VADDPD  Y2, Y0, Y0
+	VMAXPD  Y0, Y1, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluGradXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   (SI)(CX*1), Z4
+	VMOVUPS   64(SI)(CX*1), Z5
+	VMOVUPS   128(SI)(CX*1), Z6
+	VMOVUPS   192(SI)(CX*1), Z7
+	VMOVUPS   all32_0<>+0(SB), Z8
+	VCMPPS    $0x04, Z8, Z4, K1
+	VCMPPS    $0x04, Z8, Z5, K2
+	VCMPPS    $0x04, Z8, Z6, K3
+	VCMPPS    $0x04, Z8, Z7, K4
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVAPS.Z Z1, K2, Z1
+	VMOVAPS.Z Z2, K3, Z2
+	VMOVAPS.Z Z3, K4, Z3
+	VMOVUPS   Z0, (DX)(CX*1)
+	VMOVUPS   Z1, 64(DX)(CX*1)
+	VMOVUPS   Z2, 128(DX)(CX*1)
+	VMOVUPS   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   (SI)(CX*1), Z1
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VCMPPS    $0x04, Z2, Z1, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluGradXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   (SI)(CX*1), Z4
+	VMOVUPD   64(SI)(CX*1), Z5
+	VMOVUPD   128(SI)(CX*1), Z6
+	VMOVUPD   192(SI)(CX*1), Z7
+	VMOVUPD   all64_0<>+0(SB), Z8
+	VCMPPD    $0x04, Z8, Z4, K1
+	VCMPPD    $0x04, Z8, Z5, K2
+	VCMPPD    $0x04, Z8, Z6, K3
+	VCMPPD    $0x04, Z8, Z7, K4
+	VMOVAPD.Z Z0, K1, Z0
+	VMOVAPD.Z Z1, K2, Z1
+	VMOVAPD.Z Z2, K3, Z2
+	VMOVAPD.Z Z3, K4, Z3
+	VMOVUPD   Z0, (DX)(CX*1)
+	VMOVUPD   Z1, 64(DX)(CX*1)
+	VMOVUPD   Z2, 128(DX)(CX*1)
+	VMOVUPD   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   (SI)(CX*1), Z1
+	VMOVUPD   all64_0<>+0(SB), Z2
+	VCMPPD    $0x04, Z2, Z1, K1
+	VMOVAPD.Z Z0, K1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·reluGradXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VCMPPS  $0x04, Y4, Y2, Y2
+	VCMPPS  $0x04, Y4, Y3, Y3
+	VANDPS  Y0, Y2, Y0
+	VANDPS  Y1, Y3, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VCMPPS  $0x04, Y2, Y1, Y1
+	VANDPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·reluGradXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMOVUPD all64_0<>+0(SB), Y4
+	VCMPPD  $0x04, Y4, Y2, Y2
+	VCMPPD  $0x04, Y4, Y3, Y3
+	VANDPD  Y0, Y2, Y0
+	VANDPD  Y1, Y3, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMOVUPD all64_0<>+0(SB), Y2
+	VCMPPD  $0x04, Y2, Y1, Y1
+	VANDPD  Y0, Y1, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·tanhGradXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VMULPS  Z4, Z4, Z4
+	VMULPS  Z5, Z5, Z5
+	VMULPS  Z6, Z6, Z6
+	VMULPS  Z7, Z7, Z7
+	VSUBPS  Z4, Z8, Z4
+	VSUBPS  Z5, Z8, Z5
+	VSUBPS  Z6, Z8, Z6
+	VSUBPS  Z7, Z8, Z7
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z6, Z2, Z2
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VMULPS  Z1, Z1, Z1
+	VSUBPS  Z1, Z2, Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·tanhGradXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VMULPD  Z4, Z4, Z4
+	VMULPD  Z5, Z5, Z5
+	VMULPD  Z6, Z6, Z6
+	VMULPD  Z7, Z7, Z7
+	VSUBPD  Z4, Z8, Z4
+	VSUBPD  Z5, Z8, Z5
+	VSUBPD  Z6, Z8, Z6
+	VSUBPD  Z7, Z8, Z7
+	VMULPD  Z4, Z0, Z0
+	VMULPD  Z5, Z1, Z1
+	VMULPD  Z6, Z2, Z2
+	VMULPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
+	VMULPD  Z1, Z1, Z1
+	VSUBPD  Z1, Z2, Z1
+	VMULPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·tanhGradXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	VMULPS  Y2, Y2, Y2
+	VMULPS  Y3, Y3, Y3
+	VSUBPS  Y2, Y4, Y2
+	VSUBPS  Y3, Y4, Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	VMULPS  Y1, Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·tanhGradXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y4
+	VMULPD  Y2, Y2, Y2
+	VMULPD  Y3, Y3, Y3
+	VSUBPD  Y2, Y4, Y2
+	VSUBPD  Y3, Y4, Y3
+	VMULPD  Y2, Y0, Y0
+	VMULPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y2
+	VMULPD  Y1, Y1, Y1
+	VSUBPD  Y1, Y2, Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sigmoidGradXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VSUBPS  Z4, Z8, Z9
+	VSUBPS  Z5, Z8, Z10
+	VSUBPS  Z6, Z8, Z11
+	VSUBPS  Z7, Z8, Z8
+	VMULPS  Z9, Z4, Z4
+	VMULPS  Z10, Z5, Z5
+	VMULPS  Z11, Z6, Z6
+	VMULPS  Z8, Z7, Z7
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z6, Z2, Z2
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·sigmoidGradXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VSUBPD  Z4, Z8, Z9
+	VSUBPD  Z5, Z8, Z10
+	VSUBPD  Z6, Z8, Z11
+	VSUBPD  Z7, Z8, Z8
+	VMULPD  Z9, Z4, Z4
+	VMULPD  Z10, Z5, Z5
+	VMULPD  Z11, Z6, Z6
+	VMULPD  Z8, Z7, Z7
+	VMULPD  Z4, Z0, Z0
+	VMULPD  Z5, Z1, Z1
+	VMULPD  Z6, Z2, Z2
+	VMULPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
+	VSUBPD  Z1, Z2, Z2
+	VMULPD  Z2, Z1, Z1
+	VMULPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·sigmoidGradXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	VSUBPS  Y2, Y4, Y5
+	VSUBPS  Y3, Y4, Y4
+	VMULPS  Y5, Y2, Y2
+	VMULPS  Y4, Y3, Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y2, Y1, Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·sigmoidGradXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y4
+	VSUBPD  Y2, Y4, Y5
+	VSUBPD  Y3, Y4, Y4
+	VMULPD  Y5, Y2, Y2
+	VMULPD  Y4, Y3, Y3
+	VMULPD  Y2, Y0, Y0
+	VMULPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y2
+	VSUBPD  Y1, Y2, Y2
+	VMULPD  Y2, Y1, Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·clampXABAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	VBROADCASTSS b+28(FP), Z1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMOVUPS   64(BX)(CX*1), Z3
+	VMOVUPS   128(BX)(CX*1), Z4
+	VMOVUPS   192(BX)(CX*1), Z5
+	VMAXPS    Z0, Z2, Z6
+	VMAXPS    Z0, Z3, Z7
+	VMAXPS    Z0, Z4, Z8
+	VMAXPS    Z0, Z5, Z9
+	VMAXPS    Z2, Z0, Z10
+	VMAXPS    Z3, Z0, Z11
+	VMAXPS    Z4, Z0, Z12
+	VMAXPS    Z5, Z0, Z13
+	VANDPS    Z6, Z10, Z6
+	VANDPS    Z7, Z11, Z7
+	VANDPS    Z8, Z12, Z8
+	VANDPS    Z9, Z13, Z9
+	VCMPPS    $0x03, Z0, Z2, K1
+	VCMPPS    $0x03, Z0, Z3, K2
+	VCMPPS    $0x03, Z0, Z4, K3
+	VCMPPS    $0x03, Z0, Z5, K4
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z4, Z4
+	VADDPS    Z0, Z5, Z5
+	VBLENDMPS Z2, Z6, K1, Z2
+	VBLENDMPS Z3, Z7, K2, Z3
+	VBLENDMPS Z4, Z8, K3, Z4
+	VBLENDMPS Z5, Z9, K4, Z5
+	VMINPS    Z1, Z2, Z6
+	VMINPS    Z1, Z3, Z7
+	VMINPS    Z1, Z4, Z8
+	VMINPS    Z1, Z5, Z9
+	VMINPS    Z2, Z1, Z10
+	VMINPS    Z3, Z1, Z11
+	VMINPS    Z4, Z1, Z12
+	VMINPS    Z5, Z1, Z13
+	VORPS     Z6, Z10, Z6
+	VORPS     Z7, Z11, Z7
+	VORPS     Z8, Z12, Z8
+	VORPS     Z9, Z13, Z9
+	VCMPPS    $0x03, Z1, Z2, K1
+	VCMPPS    $0x03, Z1, Z3, K2
+	VCMPPS    $0x03, Z1, Z4, K3
+	VCMPPS    $0x03, Z1, Z5, K4
+	VADDPS    Z1, Z2, Z2
+	VADDPS    Z1, Z3, Z3
+	VADDPS    Z1, Z4, Z4
+	VADDPS    Z1, Z5, Z5
+	VBLENDMPS Z2, Z6, K1, Z2
+	VBLENDMPS Z3, Z7, K2, Z3
+	VBLENDMPS Z4, Z8, K3, Z4
+	VBLENDMPS Z5, Z9, K4, Z5
+	VMOVUPS   Z2, (DX)(CX*1)
+	VMOVUPS   Z3, 64(DX)(CX*1)
+	VMOVUPS   Z4, 128(DX)(CX*1)
+	VMOVUPS   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMAXPS    Z0, Z2, Z3
+	VMAXPS    Z2, Z0, Z4
+	VANDPS    Z3, Z4, Z3
+	VCMPPS    $0x03, Z0, Z2, K1
+	VADDPS    Z0, Z2, Z2
+	VBLENDMPS Z2, Z3, K1, Z2
+	VMINPS    Z1, Z2, Z3
+	VMINPS    Z2, Z1, Z4
+	VORPS     Z3, Z4, Z3
+	VCMPPS    $0x03, Z1, Z2, K1
+	VADDPS    Z1, Z2, Z2
+	VBLENDMPS Z2, Z3, K1, Z2
+	VMOVUPS   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·clampXABAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	VBROADCASTSD b+32(FP), Z1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMOVUPD   64(BX)(CX*1), Z3
+	VMOVUPD   128(BX)(CX*1), Z4
+	VMOVUPD   192(BX)(CX*1), Z5
+	VMAXPD    Z0, Z2, Z6
+	VMAXPD    Z0, Z3, Z7
+	VMAXPD    Z0, Z4, Z8
+	VMAXPD    Z0, Z5, Z9
+	VMAXPD    Z2, Z0, Z10
+	VMAXPD    Z3, Z0, Z11
+	VMAXPD    Z4, Z0, Z12
+	VMAXPD    Z5, Z0, Z13
+	VANDPD    Z6, Z10, Z6
+	VANDPD    Z7, Z11, Z7
+	VANDPD    Z8, Z12, Z8
+	VANDPD    Z9, Z13, Z9
+	VCMPPD    $0x03, Z0, Z2, K1
+	VCMPPD    $0x03, Z0, Z3, K2
+	VCMPPD    $0x03, Z0, Z4, K3
+	VCMPPD    $0x03, Z0, Z5, K4
+	VADDPD    Z0, Z2, Z2
+	VADDPD    Z0, Z3, Z3
+	VADDPD    Z0, Z4, Z4
+	VADDPD    Z0, Z5, Z5
+	VBLENDMPD Z2, Z6, K1, Z2
+	VBLENDMPD Z3, Z7, K2, Z3
+	VBLENDMPD Z4, Z8, K3, Z4
+	VBLENDMPD Z5, Z9, K4, Z5
+	VMINPD    Z1, Z2, Z6
+	VMINPD    Z1, Z3, Z7
+	VMINPD    Z1, Z4, Z8
+	VMINPD    Z1, Z5, Z9
+	VMINPD    Z2, Z1, Z10
+	VMINPD    Z3, Z1, Z11
+	VMINPD    Z4, Z1, Z12
+	VMINPD    Z5, Z1, Z13
+	VORPD     Z6, Z10, Z6
+	VORPD     Z7, Z11, Z7
+	VORPD     Z8, Z12, Z8
+	VORPD     Z9, Z13, Z9
+	VCMPPD    $0x03, Z1, Z2, K1
+	VCMPPD    $0x03, Z1, Z3, K2
+	VCMPPD    $0x03, Z1, Z4, K3
+	VCMPPD    $0x03, Z1, Z5, K4
+	VADDPD    Z1, Z2, Z2
+	VADDPD    Z1, Z3, Z3
+	VADDPD    Z1, Z4, Z4
+	VADDPD    Z1, Z5, Z5
+	VBLENDMPD Z2, Z6, K1, Z2
+	VBLENDMPD Z3, Z7, K2, Z3
+	VBLENDMPD Z4, Z8, K3, Z4
+	VBLENDMPD Z5, Z9, K4, Z5
+	VMOVUPD   Z2, (DX)(CX*1)
+	VMOVUPD   Z3, 64(DX)(CX*1)
+	VMOVUPD   Z4, 128(DX)(CX*1)
+	VMOVUPD   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMAXPD    Z0, Z2, Z3
+	VMAXPD    Z2, Z0, Z4
+	VANDPD    Z3, Z4, Z3
+	VCMPPD    $0x03, Z0, Z2, K1
+	VADDPD    Z0, Z2, Z2
+	VBLENDMPD Z2, Z3, K1, Z2
+	VMINPD    Z1, Z2, Z3
+	VMINPD    Z2, Z1, Z4
+	VORPD     Z3, Z4, Z3
+	VCMPPD    $0x03, Z1, Z2, K1
+	VADDPD    Z1, Z2, Z2
+	VBLENDMPD Z2, Z3, K1, Z2
+	VMOVUPD   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·clampXABAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y2
+	VMOVUPS   32(BX)(CX*1), Y3
+	VMAXPS    Y0, Y2, Y4
+	VMAXPS    Y0, Y3, Y5
+	VMAXPS    Y2, Y0, Y6
+	VMAXPS    Y3, Y0, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCMPPS    $0x03, Y0, Y2, Y6
+	VCMPPS    $0x03, Y0, Y3, Y7
+	VADDPS    Y0, Y2, Y2
+	VADDPS    Y0, Y3, Y3
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VBLENDVPS Y7, Y3, Y5, Y3
+	VMINPS    Y1, Y2, Y4
+	VMINPS    Y1, Y3, Y5
+	VMINPS    Y2, Y1, Y6
+	VMINPS    Y3, Y1, Y7
+	VORPS     Y4, Y6, Y4
+	VORPS     Y5, Y7, Y5
+	VCMPPS    $0x03, Y1, Y2, Y6
+	VCMPPS    $0x03, Y1, Y3, Y7
+	VADDPS    Y1, Y2, Y2
+	VADDPS    Y1, Y3, Y3
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VBLENDVPS Y7, Y3, Y5, Y3
+	VMOVUPS   Y2, (DX)(CX*1)
+	VMOVUPS   Y3, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y2
+	VMAXPS    Y0, Y2, Y3
+	VMAXPS    Y2, Y0, Y4
+	VANDPS    Y3, Y4, Y3
+	VCMPPS    $0x03, Y0, Y2, Y4
+	VADDPS    Y0, Y2, Y2
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VMINPS    Y1, Y2, Y3
+	VMINPS    Y2, Y1, Y4
+	VORPS     Y3, Y4, Y3
+	VCMPPS    $0x03, Y1, Y2, Y4
+	VADDPS    Y1, Y2, Y2
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VMOVUPS   Y2, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·clampXABAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	VBROADCASTSD b+32(FP), Y1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y2
+	VMOVUPD   32(BX)(CX*1), Y3
+	VMAXPD    Y0, Y2, Y4
+	VMAXPD    Y0, Y3, Y5
+	VMAXPD    Y2, Y0, Y6
+	VMAXPD    Y3, Y0, Y7
+	VANDPD    Y4, Y6, Y4
+	VANDPD    Y5, Y7, Y5
+	VCMPPD    $0x03, Y0, Y2, Y6
+	VCMPPD    $0x03, Y0, Y3, Y7
+	VADDPD    Y0, Y2, Y2
+	VADDPD    Y0, Y3, Y3
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VBLENDVPD Y7, Y3, Y5, Y3
+	VMINPD    Y1, Y2, Y4
+	VMINPD    Y1, Y3, Y5
+	VMINPD    Y2, Y1, Y6
+	VMINPD    Y3, Y1, Y7
+	VORPD     Y4, Y6, Y4
+	VORPD     Y5, Y7, Y5
+	VCMPPD    $0x03, Y1, Y2, Y6
+	VCMPPD    $0x03, Y1, Y3, Y7
+	VADDPD    Y1, Y2, Y2
+	VADDPD    Y1, Y3, Y3
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VBLENDVPD Y7, Y3, Y5, Y3
+	VMOVUPD   Y2, (DX)(CX*1)
+	VMOVUPD   Y3, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y2
+	VMAXPD    Y0, Y2, Y3
+	VMAXPD    Y2, Y0, Y4
+	VANDPD    Y3, Y4, Y3
+	VCMPPD    $0x03, Y0, Y2, Y4
+	VADDPD    Y0, Y2, Y2
+	VBLENDVPD Y4, Y2, Y3, Y2
+	VMINPD    Y1, Y2, Y3
+	VMINPD    Y2, Y1, Y4
+	VORPD     Y3, Y4, Y3
+	VCMPPD    $0x03, Y1, Y2, Y4
+	VADDPD    Y1, Y2, Y2
+	VBLENDVPD Y4, Y2, Y3, Y2
+	VMOVUPD   Y2, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·clampGradXYABAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSS a+24(FP), Z0
+	VBROADCASTSS b+28(FP), Z1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+256, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMOVUPS   64(BX)(CX*1), Z3
+	VMOVUPS   128(BX)(CX*1), Z4
+	VMOVUPS   192(BX)(CX*1), Z5
+	VMOVUPS   (SI)(CX*1), Z6
+	VMOVUPS   64(SI)(CX*1), Z7
+	VMOVUPS   128(SI)(CX*1), Z8
+	VMOVUPS   192(SI)(CX*1), Z9
+	VCMPPS    $0x1d, Z0, Z6, K1
+	VCMPPS    $0x1d, Z0, Z7, K2
+	VCMPPS    $0x1d, Z0, Z8, K3
+	VCMPPS    $0x1d, Z0, Z9, K4
+	VCMPPS    $0x12, Z1, Z6, K1, K1
+	VCMPPS    $0x12, Z1, Z7, K2, K2
+	VCMPPS    $0x12, Z1, Z8, K3, K3
+	VCMPPS    $0x12, Z1, Z9, K4, K4
+	VMOVAPS.Z Z2, K1, Z2
+	VMOVAPS.Z Z3, K2, Z3
+	VMOVAPS.Z Z4, K3, Z4
+	VMOVAPS.Z Z5, K4, Z5
+	VMOVUPS   Z2, (DX)(CX*1)
+	VMOVUPS   Z3, 64(DX)(CX*1)
+	VMOVUPS   Z4, 128(DX)(CX*1)
+	VMOVUPS   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMOVUPS   (SI)(CX*1), Z3
+	VCMPPS    $0x1d, Z0, Z3, K1
+	VCMPPS    $0x12, Z1, Z3, K1, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VMOVUPS   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·clampGradXYABAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSD a+24(FP), Z0
+	VBROADCASTSD b+32(FP), Z1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+256, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMOVUPD   64(BX)(CX*1), Z3
+	VMOVUPD   128(BX)(CX*1), Z4
+	VMOVUPD   192(BX)(CX*1), Z5
+	VMOVUPD   (SI)(CX*1), Z6
+	VMOVUPD   64(SI)(CX*1), Z7
+	VMOVUPD   128(SI)(CX*1), Z8
+	VMOVUPD   192(SI)(CX*1), Z9
+	VCMPPD    $0x1d, Z0, Z6, K1
+	VCMPPD    $0x1d, Z0, Z7, K2
+	VCMPPD    $0x1d, Z0, Z8, K3
+	VCMPPD    $0x1d, Z0, Z9, K4
+	VCMPPD    $0x12, Z1, Z6, K1, K1
+	VCMPPD    $0x12, Z1, Z7, K2, K2
+	VCMPPD    $0x12, Z1, Z8, K3, K3
+	VCMPPD    $0x12, Z1, Z9, K4, K4
+	VMOVAPD.Z Z2, K1, Z2
+	VMOVAPD.Z Z3, K2, Z3
+	VMOVAPD.Z Z4, K3, Z4
+	VMOVAPD.Z Z5, K4, Z5
+	VMOVUPD   Z2, (DX)(CX*1)
+	VMOVUPD   Z3, 64(DX)(CX*1)
+	VMOVUPD   Z4, 128(DX)(CX*1)
+	VMOVUPD   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMOVUPD   (SI)(CX*1), Z3
+	VCMPPD    $0x1d, Z0, Z3, K1
+	VCMPPD    $0x12, Z1, Z3, K1, K1
+	VMOVAPD.Z Z2, K1, Z2
+	VMOVUPD   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·clampGradXYABAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+64, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y2
+	VMOVUPS 32(BX)(CX*1), Y3
+	VMOVUPS (SI)(CX*1), Y4
+	VMOVUPS 32(SI)(CX*1), Y5
+	VCMPPS  $0x1d, Y0, Y4, Y6
+	VCMPPS  $0x1d, Y0, Y5, Y7
+	VCMPPS  $0x12, Y1, Y4, Y4
+	VCMPPS  $0x12, Y1, Y5, Y5
+	VANDPS  Y4, Y6, Y4
+	VANDPS  Y5, Y7, Y5
+	VANDPS  Y2, Y4, Y2
+	VANDPS  Y3, Y5, Y3
+	VMOVUPS Y2, (DX)(CX*1)
+	VMOVUPS Y3, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y2
+	VMOVUPS (SI)(CX*1), Y3
+	VCMPPS  $0x1d, Y0, Y3, Y4
+	VCMPPS  $0x12, Y1, Y3, Y3
+	VANDPS  Y3, Y4, Y3
+	VANDPS  Y2, Y3, Y2
+	VMOVUPS Y2, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·clampGradXYABAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSD a+24(FP), Y0
+	VBROADCASTSD b+32(FP), Y1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+64, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y2
+	VMOVUPD 32(BX)(CX*1), Y3
+	VMOVUPD (SI)(CX*1), Y4
+	VMOVUPD 32(SI)(CX*1), Y5
+	VCMPPD  $0x1d, Y0, Y4, Y6
+	VCMPPD  $0x1d, Y0, Y5, Y7
+	VCMPPD  $0x12, Y1, Y4, Y4
+	VCMPPD  $0x12, Y1, Y5, Y5
+	VANDPD  Y4, Y6, Y4
+	VANDPD  Y5, Y7, Y5
+	VANDPD  Y2, Y4, Y2
+	VANDPD  Y3, Y5, Y3
+	VMOVUPD Y2, (DX)(CX*1)
+	VMOVUPD Y3, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y2
+	VMOVUPD (SI)(CX*1), Y3
+	VCMPPD  $0x1d, Y0, Y3, Y4
+	VCMPPD  $0x12, Y1, Y3, Y3
+	VANDPD  Y3, Y4, Y3
+	VANDPD  Y2, Y3, Y2
+	VMOVUPD Y2, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
@@ -813,16 +6244,6 @@ DATA all64_3fe0000000000000<>+48(SB)/8, $0x3fe0000000000000
 DATA all64_3fe0000000000000<>+56(SB)/8, $0x3fe0000000000000
 GLOBL all64_3fe0000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
-GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
-
 // func logAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·logAVX512(SB), NOSPLIT, $0-40
@@ -1071,16 +6492,6 @@ DATA all64_fff0000000000000<>+48(SB)/8, $0xfff0000000000000
 DATA all64_fff0000000000000<>+56(SB)/8, $0xfff0000000000000
 GLOBL all64_fff0000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_0<>+0(SB)/8, $0x0000000000000000
-DATA all64_0<>+8(SB)/8, $0x0000000000000000
-DATA all64_0<>+16(SB)/8, $0x0000000000000000
-DATA all64_0<>+24(SB)/8, $0x0000000000000000
-DATA all64_0<>+32(SB)/8, $0x0000000000000000
-DATA all64_0<>+40(SB)/8, $0x0000000000000000
-DATA all64_0<>+48(SB)/8, $0x0000000000000000
-DATA all64_0<>+56(SB)/8, $0x0000000000000000
-GLOBL all64_0<>(SB), RODATA|NOPTR, $64
-
 DATA all64_7ff8000000000001<>+0(SB)/8, $0x7ff8000000000001
 DATA all64_7ff8000000000001<>+8(SB)/8, $0x7ff8000000000001
 DATA all64_7ff8000000000001<>+16(SB)/8, $0x7ff8000000000001
@@ -1257,16 +6668,6 @@ loop:
 	JNZ       loop
 	VZEROUPPER
 	RET
-
-DATA all64_8000000000000000<>+0(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+8(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+16(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+32(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+40(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+48(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+56(SB)/8, $0x8000000000000000
-GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $64
 
 DATA all64_4024000000000000<>+0(SB)/8, $0x4024000000000000
 DATA all64_4024000000000000<>+8(SB)/8, $0x4024000000000000
