@@ -57,15 +57,24 @@ var functionLoops = [functions][2]func(z, x, dy *float32, table *[744]float64, n
 	geluGradOf: {geluGradAVX2, geluGradAVX512},
 }
 
-// fastFunction does so with a function's loop.
+// fastFunction does so with a function's loop. That of AVX-512 takes 16 elements at a time.
 func fastFunction[T any](f functionOf, z, x, dy []T) int {
 	n, isa := len(z)&^7, cpu.Allowed()
 	if isa < cpu.AVX2 || n == 0 || !isFloat32[T]() {
 		return 0
 	}
-	loop := functionLoops[f][isa-cpu.AVX2]
-	for at := 0; at < n; at += runLength {
-		loop(as[float32](&z[at]), as[float32](&x[at]), as[float32](&dy[at]), &detmath.ErfNumbers, min(runLength, n-at))
+	wide := 0
+	if isa == cpu.AVX512 {
+		wide = n &^ 15
+	}
+	for at := 0; at < n; {
+		loop, length := functionLoops[f][0], n-at
+		if at < wide {
+			loop, length = functionLoops[f][1], wide-at
+		}
+		length = min(runLength, length)
+		loop(as[float32](&z[at]), as[float32](&x[at]), as[float32](&dy[at]), &detmath.ErfNumbers, length)
+		at += length
 	}
 	return n
 }

@@ -350,42 +350,42 @@ func addLanesAVX2(acc *[64]float32, x *float32, n int)
 //go:noescape
 func maxPool2AVX2(y *float32, at *int32, a *float32, b *float32, first int32, w int32, n int)
 
-// expAVX512 is: z[i] = Exp32(x[i]), for n a multiple of 8, not 0.
+// expAVX512 is: z[i] = Exp32(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func expAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// logAVX512 is: z[i] = Log(x[i]), for n a multiple of 8, not 0.
+// logAVX512 is: z[i] = Log(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func logAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// log1pAVX512 is: z[i] = Log1p(x[i]), for n a multiple of 8, not 0.
+// log1pAVX512 is: z[i] = Log1p(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func log1pAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// tanhAVX512 is: z[i] = Tanh32(x[i]), for n a multiple of 8, not 0.
+// tanhAVX512 is: z[i] = Tanh32(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func tanhAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// sigmoidAVX512 is: z[i] = Sigmoid32(x[i]), for n a multiple of 8, not 0.
+// sigmoidAVX512 is: z[i] = Sigmoid32(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func sigmoidAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// erfAVX512 is: z[i] = Erf(x[i]), for n a multiple of 8, not 0.
+// erfAVX512 is: z[i] = Erf(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func erfAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// geluAVX512 is: z[i] = Gelu(x[i]), for n a multiple of 8, not 0.
+// geluAVX512 is: z[i] = Gelu(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func geluAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// geluGradAVX512 is: z[i] = dy[i] * GeluGrad(x[i]), for n a multiple of 8, not 0.
+// geluGradAVX512 is: z[i] = dy[i] * GeluGrad(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func geluGradAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
