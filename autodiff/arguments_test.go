@@ -146,3 +146,39 @@ func TestArgumentsOfQuantize(t *testing.T) {
 	}
 	require.NoError(t, x.FakeQuantize(scale, PerTensor(0, 7), zero).Err())
 }
+
+func TestBackendsDoNotMix(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		a, b := over(s), over(s)
+		x, y := leaf(a, []float64{1}), leaf(b, []float64{1})
+		require.ErrorContains(t, x.Mul(y).Err(), "belongs to another backend")
+		_, err := a.Backward(y)
+		require.ErrorContains(t, err, "belongs to another backend")
+	})
+}
+
+func TestErrorsPassOn(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x := leaf(ad, []float64{1, 2, 3})
+		bad := x.Reshape(2, 2)
+		require.ErrorContains(t, bad.Err(), "autodiff: reshape: the input is f64[3] with 3 elements")
+		later := bad.Exp().Add(x).Sum()
+		require.Equal(t, bad.Err(), later.Err())
+		_, err := ad.Backward(later)
+		require.Equal(t, bad.Err(), err)
+		_, err = later.Item()
+		require.Equal(t, bad.Err(), err)
+		require.ErrorContains(t, x.Add(Float[adf]{}).Err(), "absent")
+		require.ErrorContains(t, x.Add(Zeros(ad, 3)).Err(), "f64[3] and f32[3]")
+		x.Release()
+		require.ErrorContains(t, x.Exp().Err(), "released")
+		// Random numbers are floats: no others are written over elements of another size.
+		for _, op := range []Op{OpUniform, OpNormal} {
+			for _, d := range []tensor.DType{tensor.Bool, tensor.I32, tensor.I64} {
+				_, err := ad.Run(op, &Attr{DType: d, Shape: []int64{1000}})
+				require.ErrorContains(t, err, "makes "+d.String()+"; want floats")
+			}
+		}
+	})
+}

@@ -236,35 +236,6 @@ func TestSmoothingOfOne(t *testing.T) {
 	})
 }
 
-// The zero value of every tensor stands for an absent one, everywhere.
-func TestAbsentTensors(t *testing.T) {
-	forStrategies(t, func(t *testing.T, s Strategy) {
-		ad := over(s)
-		var z Float[adf]
-		var i Int[adf]
-		var b Bool[adf]
-		x := Ones(ad, 2, 2)
-		ad.Keep(z)
-		ad.Label(z, "nothing")
-		z.Release()
-		require.Equal(t, "none", z.String())
-		for n, err := range []error{
-			z.Exp().Err(), z.Flip(0).Err(), z.Transpose(0, 1).Err(), z.Squeeze(0).Err(), z.Unsqueeze(0).Err(), z.Unsqueeze(5).Err(), z.Flatten(0).Err(),
-			z.AddScalar(1).Err(), z.Recip().Err(), z.Slice(0, 0, 1).Err(), z.Cast(tensor.F16).Err(), Cat(0, z, x).Err(), Stack(0, x, z).Err(),
-			z.MSE(x).Err(), z.LayerNorm(x, x, 1).Err(), z.QuantizeDynamic(PerTensor(-8, 7)).Dequantize(tensor.F32).Err(),
-			z.MaxPool2d(Window{Kernel: [2]int{2, 2}}).Err(), z.MaxAll().Err(), z.IsNaN().Any(0).Err(), z.MaskFill(b, 0).Err(), x.MaskFill(b, 0).Err(),
-			x.MatMul(z).Err(), x.Less(z).Err(), Where(b, x, x).Err(), Where(x.Less(x), z, x).Err(), x.SliceAssign(0, 0, z).Err(),
-			x.Gather(0, i).Err(), x.Embedding(i).Err(), x.Linear(z, z).Err(), x.FakeQuantize(z, PerTensor(-8, 7)).Err(),
-			i.OneHot(3).Err(), i.AddScalar(1).Err(), i.EqualScalar(1).Err(), i.ToFloat().Err(), CatInts(0, i, i).Err(), b.All(0).Err(),
-			ad.Track(z).Err(), ad.Detach(z).Err(), ad.Inner(z).Err(), ad.FromInner(Float[*CPU]{}).Err(), ad.QInner(Quantized[adf]{}).Err(),
-		} {
-			require.ErrorContains(t, err, "absent", "%d", n)
-		}
-		_, err := ad.Backward(z)
-		require.ErrorContains(t, err, "absent")
-	})
-}
-
 // Goroutines that differentiate one graph: the first has it, the others get an
 // error that names what they met, and none a part of the gradient.
 func TestOneGraphManyGoroutines(t *testing.T) {

@@ -10,21 +10,12 @@ import (
 
 // The CPU's loops over elements, and those that make tensors.
 
-// mapped applies a function; cost is its price in plain additions.
-func mapped(cost int, f32 func(float32) float32, f64 func(float64) float64) loop {
-	return byFloat(mapLoop(cost, f32), mapLoop(cost, f64))
-}
-
+// mapLoop applies a function; cost is its price in plain additions.
 func mapLoop[T any](cost int, f func(T) T) loop {
 	return func(k *call) error {
 		kernel.Map(k.t, cost, elements[T](k.out[0]), elements[T](k.in[0]), f)
 		return nil
 	}
-}
-
-// in64 computes in float64 and rounds once.
-func in64(cost int, f func(float64) float64) loop {
-	return mapped(cost, kernel.In64[float32](f), f)
 }
 
 func rows1[T any](cost int, f func(z, x, y []T)) loop {
@@ -58,25 +49,13 @@ func powScalar[T kernel.Float](k *call) error {
 
 func clampOf[T kernel.Float](k *call) error {
 	lo, hi := T(k.at.Floats[0]), T(k.at.Floats[1])
-	return rows1(1, func(z, x, _ []T) {
-		for i := range z {
-			z[i] = min(max(x[i], lo), hi)
-		}
-	})(k)
+	return rows1(1, func(z, x, _ []T) { kernel.Clamp(z, x, lo, hi) })(k)
 }
 
 // clampGrad passes the gradient inside, bounds included.
 func clampGrad[T kernel.Float](k *call) error {
 	lo, hi := T(k.at.Floats[0]), T(k.at.Floats[1])
-	rows2(1, func(z, g, x []T) {
-		for i := range z {
-			z[i] = 0
-			if x[i] >= lo && x[i] <= hi {
-				z[i] = g[i]
-			}
-		}
-	})(k)
-	return nil
+	return rows2(1, func(z, g, x []T) { kernel.ClampGrad(z, g, x, lo, hi) })(k)
 }
 
 func random(f32 func(kernel.Threads, []float32, uint64, float64, float64), f64 func(kernel.Threads, []float64, uint64, float64, float64)) loop {

@@ -2,7 +2,6 @@ package autodiff
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/tensor"
@@ -15,8 +14,8 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpSub:     arith(kernel.Sub[float32](), kernel.Sub[float64](), kernel.Sub[int32](), kernel.Sub[int64]()),
 	OpMul:     arith(kernel.Mul[float32](), kernel.Mul[float64](), kernel.Mul[int32](), kernel.Mul[int64]()),
 	OpDiv:     divide,
-	OpMaximum: arith(kernel.Of(larger[float32]), kernel.Of(larger[float64]), kernel.Of(larger[int32]), kernel.Of(larger[int64])),
-	OpMinimum: arith(kernel.Of(smaller[float32]), kernel.Of(smaller[float64]), kernel.Of(smaller[int32]), kernel.Of(smaller[int64])),
+	OpMaximum: arith(kernel.Maximum[float32](), kernel.Maximum[float64](), kernel.Maximum[int32](), kernel.Maximum[int64]()),
+	OpMinimum: arith(kernel.Minimum[float32](), kernel.Minimum[float64](), kernel.Minimum[int32](), kernel.Minimum[int64]()),
 	OpPow:     arith(kernel.Of(kernel.Pow[float32]), kernel.Of(kernel.Pow[float64]), kernel.Binary[int32, int32]{}, kernel.Binary[int64, int64]{}),
 
 	OpEqual:        arith(kernel.Of(equal[float32]), kernel.Of(equal[float64]), kernel.Of(equal[int32]), kernel.Of(equal[int64])),
@@ -33,7 +32,7 @@ var cpuKernels = [opCount]func(k *call) error{
 
 	OpNeg:         byNumber(rows1(1, kernel.Neg[float32]), rows1(1, kernel.Neg[float64]), rows1(1, kernel.Neg[int32]), rows1(1, kernel.Neg[int64])),
 	OpAbs:         byFloat(rows1(1, kernel.Abs[float32]), rows1(1, kernel.Abs[float64])),
-	OpSign:        mapped(2, kernel.Sign[float32], kernel.Sign[float64]),
+	OpSign:        byFloat(rows1(1, kernel.Sign[float32]), rows1(1, kernel.Sign[float64])),
 	OpExp:         byFloat(rows1(8, kernel.Exp[float32]), rows1(8, kernel.Exp[float64])),
 	OpLog:         byFloat(rows1(8, kernel.Log[float32]), rows1(8, kernel.Log[float64])),
 	OpLog1p:       byFloat(rows1(8, kernel.Log1p[float32]), rows1(8, kernel.Log1p[float64])),
@@ -43,9 +42,9 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpRelu:        byFloat(rows1(1, kernel.Relu[float32]), rows1(1, kernel.Relu[float64])),
 	OpErf:         byFloat(rows1(8, kernel.Erf[float32]), rows1(8, kernel.Erf[float64])),
 	OpGelu:        byFloat(rows1(8, kernel.Gelu[float32]), rows1(8, kernel.Gelu[float64])),
-	OpFloor:       in64(2, math.Floor),
-	OpCeil:        in64(2, math.Ceil),
-	OpRound:       in64(2, math.RoundToEven),
+	OpFloor:       byFloat(rows1(1, kernel.Floor[float32]), rows1(1, kernel.Floor[float64])),
+	OpCeil:        byFloat(rows1(1, kernel.Ceil[float32]), rows1(1, kernel.Ceil[float64])),
+	OpRound:       byFloat(rows1(1, kernel.Round[float32]), rows1(1, kernel.Round[float64])),
 	OpPowScalar:   byFloat(powScalar[float32], powScalar[float64]),
 	OpClamp:       byFloat(clampOf[float32], clampOf[float64]),
 	OpReluGrad:    byFloat(rows2(1, kernel.ReluGrad[float32]), rows2(1, kernel.ReluGrad[float64])),
@@ -219,9 +218,6 @@ func position[T comparable](x []T, v T) int {
 	}
 	return -1
 }
-
-func larger[T kernel.Number](x, y T) T  { return max(x, y) }
-func smaller[T kernel.Number](x, y T) T { return min(x, y) }
 
 func truth(b bool) uint8 {
 	if b {

@@ -143,3 +143,43 @@ func TestMomentumSetLater(t *testing.T) {
 	o.Momentum = 0
 	require.Equal(t, -3.5, values())
 }
+
+func TestSafetensors(t *testing.T) {
+	in := []NamedView{
+		{"b", tensor.Of([]float32{1, 2, 3, 4, 5, 6}, 2, 3)},
+		{"a", tensor.Of([]int8{-1, 2, 3})},
+		{"c \"quoted\"", tensor.Of([]int64{7}, []int64{}...)},
+		{"empty", tensor.Of([]float64{}, 0, 4)},
+		{"bool", tensor.Of([]bool{true, false})},
+	}
+	var b, again bytes.Buffer
+	require.NoError(t, WriteSafetensors(&b, in, map[string]string{"k": "v"}))
+	data := b.Bytes()
+	out, metadata, err := ReadSafetensors(bytes.NewReader(data))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"k": "v"}, metadata)
+	require.Len(t, out, len(in))
+	require.NoError(t, WriteSafetensors(&again, out, metadata))
+	require.Equal(t, data, again.Bytes())
+	for _, v := range out {
+		if v.Name == "b" {
+			require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, tensor.Slice[float32](v.View))
+			require.Equal(t, []int64{2, 3}, v.View.Shape)
+		}
+	}
+	require.Error(t, WriteSafetensors(&b, append(in, in[0]), nil), "a name twice")
+	_, _, err = ReadSafetensors(bytes.NewReader(data[:len(data)-1]))
+	require.ErrorContains(t, err, "do not hold")
+	_, _, err = ReadSafetensors(bytes.NewReader(data[:5]))
+	require.ErrorContains(t, err, "shorter than the header")
+}
+
+func FuzzReadSafetensors(f *testing.F) {
+	var b bytes.Buffer
+	_ = WriteSafetensors(&b, []NamedView{{"a", tensor.Of([]float32{1, 2})}}, nil)
+	f.Add(b.Bytes())
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _, _ = ReadSafetensors(bytes.NewReader(data)) // must not crash
+	})
+}

@@ -1,4 +1,4 @@
-"""One training step of three small models: PyTorch beside autodiff, in the same run.
+"""One training step of small models: PyTorch beside autodiff, in the same run.
 
     python autodiff/bench/compare.py [--write]
 
@@ -58,6 +58,25 @@ def models():
         ),
         torch.randn(64, 1, 28, 28),
         labels[:64],
+    )
+    yield (
+        "depthwise",
+        nn.Sequential(
+            nn.Conv2d(32, 32, 3, padding=1, groups=32),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(64, 64, 3, padding=1, groups=64),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(3136, 10),
+        ),
+        torch.randn(32, 32, 28, 28),
+        labels[:32],
     )
     index = (torch.arange(256 * 32) * 7919 % 10000).view(256, 32)
     yield "embedding", nn.Sequential(MeanEmbedding(), nn.Linear(64, 10)), index, labels

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/types"
 	"math"
 
@@ -17,29 +18,29 @@ import (
 type functionLoop struct {
 	name, doc string
 	gradient  bool // takes dy
-	emit      func(f function, x, dy reg.VecVirtual) reg.VecVirtual
+	emit      func(f function, x, dy value) value
 }
 
 var functionLoops = []functionLoop{
-	{"exp", "z[i] = Exp32(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+	{"exp", "z[i] = Exp32(x[i])", false, func(f function, x, dy value) value {
 		return f.expShort(f.clamp(x, -105, 90)) // beyond, f32 has 0 or an infinity
 	}},
-	{"log", "z[i] = Log(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual { return f.log(x) }},
-	{"log1p", "z[i] = Log1p(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+	{"log", "z[i] = Log(x[i])", false, func(f function, x, dy value) value { return f.log(x) }},
+	{"log1p", "z[i] = Log1p(x[i])", false, func(f function, x, dy value) value {
 		u := f.add(x, f.of(1))
 		y := f.op("VDIVPD", f.mul(f.log(u), x), f.sub(u, f.of(1)))
 		y = f.where(u, equal, 1, x, y)
 		return f.where(u, notLess, math.Inf(1), x, y)
 	}},
 	{"tanh", "z[i] = Tanh32(x[i])", false, function.tanh},
-	{"sigmoid", "z[i] = Sigmoid32(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+	{"sigmoid", "z[i] = Sigmoid32(x[i])", false, func(f function, x, dy value) value {
 		e := f.expShort(f.minus(f.clamp(x, -120, 120)))
 		return f.div(f.of(1), f.add(e, f.of(1)))
 	}},
-	{"erf", "z[i] = Erf(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+	{"erf", "z[i] = Erf(x[i])", false, func(f function, x, dy value) value {
 		return f.where(x, unordered, 0, x, f.erf(x))
 	}},
-	{"gelu", "z[i] = Gelu(x[i])", false, func(f function, x, dy reg.VecVirtual) reg.VecVirtual {
+	{"gelu", "z[i] = Gelu(x[i])", false, func(f function, x, dy value) value {
 		e := f.erf(f.mul(x, f.of(1/math.Sqrt2)))
 		return f.mul(f.mul(x, f.of(0.5)), f.add(e, f.of(1)))
 	}},
@@ -47,18 +48,18 @@ var functionLoops = []functionLoop{
 }
 
 // functions emits all of them.
-func functions(c *build.Context) {
-	globals := newTables()
+func functions(c *build.Context, globals *tables) {
 	row, double := types.Typ[types.Float32], types.Typ[types.Float64]
 	for _, isa := range isas {
 		for _, l := range functionLoops {
-			rowSignature(c, l.name+isa.name, l.doc+", for n a multiple of 8, not 0", nil,
+			rowSignature(c, l.name+isa.name, fmt.Sprintf("%s, for n a multiple of %d, not 0", l.doc, functionNumbers[isa]), nil,
 				pointerTo(row, "z"), pointerTo(row, "x"), pointerTo(row, "dy"), pointerTo(types.NewArray(double, erfNumbers), "table"))
-			l.loop(function{&kernel{c: c, globals: globals, isa: isa, compute: f64, group: 1, lanes: isa.bytes / 8}})
+			l.loop(function{&kernel{c: c, globals: globals, isa: isa, compute: f64, group: either(isa.masks, 2, 1), lanes: isa.bytes / 8}})
 		}
 	}
 }
 
+// loop takes a vector, or two, whose steps do not wait for each other, at a time.
 func (l *functionLoop) loop(f function) {
 	c := f.c
 	z, x, n := param(c, "z"), param(c, "x"), param(c, "n")
@@ -66,36 +67,46 @@ func (l *functionLoop) loop(f function) {
 	if l.gradient {
 		moving = append(moving, param(c, "dy"))
 	}
+	numbers := functionNumbers[f.isa]
 	c.Label("loop")
-	for at := 0; at < 32; at += f.lanes * 4 {
-		var in [2]reg.VecVirtual
+	for from := 0; from < numbers; from += f.group * f.lanes {
+		at := func(p reg.GPVirtual, i int) operand.Mem { return operand.Mem{Base: p, Disp: 4 * (from + i*f.lanes)} }
+		var in [2]value
 		for i, p := range moving[1:] {
-			in[i] = f.vector()
-			c.VCVTPS2PD(operand.Mem{Base: p, Disp: at}, in[i])
+			in[i] = f.newValue()
+			for j, v := range in[i] {
+				c.VCVTPS2PD(at(p, j), v)
+			}
 		}
-		y := l.emit(f, in[0], in[1])
-		half := f.half()
-		f.narrow("VCVTPD2PS", y, half)
-		c.VMOVUPS(half, operand.Mem{Base: z, Disp: at})
+		for i, y := range l.emit(f, in[0], in[1]) {
+			half := f.half()
+			f.narrow("VCVTPD2PS", y, half)
+			c.VMOVUPS(half, at(z, i))
+		}
 	}
 	for _, p := range moving {
-		c.ADDQ(operand.Imm(32), p)
+		c.ADDQ(operand.Imm(uint64(4*numbers)), p)
 	}
-	c.SUBQ(operand.Imm(8), n)
+	c.SUBQ(operand.Imm(uint64(numbers)), n)
 	c.JNZ(operand.LabelRef("loop"))
 	endFunction(c)
 }
 
-// function emits steps on a vector of f64.
+// functionNumbers is how many a turn of a loop takes.
+var functionNumbers = map[*isa]int{avx512: 16, avx2: 8}
+
+// function emits steps on vectors of f64.
 type function struct{ *kernel }
 
 func (f function) of(v float64) operand.Mem { return f.constant(math.Float64bits(v)).Mem }
 
-// op is an instruction of two operands, of which the second may be in memory.
-func (f function) op(name string, a reg.VecVirtual, b operand.Op) reg.VecVirtual {
-	to := f.vector()
-	f.emit(name, b, a, to)
-	return to
+// op is an instruction of two operands, of which the second may be in memory: several vectors have it
+// loaded once.
+func (f function) op(name string, a value, b any) value {
+	if m, ok := b.(operand.Mem); ok && f.group > 1 {
+		b = f.load(m)
+	}
+	return f.apply(name, b, a)
 }
 
 // narrow converts to elements of 32 bits.
@@ -103,46 +114,42 @@ func (f function) narrow(name string, from, to reg.VecVirtual) {
 	f.emit(either(f.isa.masks, name, name+"Y"), from, to)
 }
 
-func (f function) add(a reg.VecVirtual, b operand.Op) reg.VecVirtual { return f.op("VADDPD", a, b) }
-func (f function) sub(a reg.VecVirtual, b operand.Op) reg.VecVirtual { return f.op("VSUBPD", a, b) }
-func (f function) mul(a reg.VecVirtual, b operand.Op) reg.VecVirtual { return f.op("VMULPD", a, b) }
+func (f function) add(a value, b any) value { return f.op("VADDPD", a, b) }
+func (f function) sub(a value, b any) value { return f.op("VSUBPD", a, b) }
+func (f function) mul(a value, b any) value { return f.op("VMULPD", a, b) }
 
 // load puts a constant into a register.
-func (f function) load(m operand.Mem) reg.VecVirtual {
-	v := f.vector()
-	f.c.VMOVUPD(m, v)
-	return v
-}
+func (f function) load(m operand.Mem) value { return f.spread(memory{m}) }
 
-func (f function) div(a operand.Mem, b reg.VecVirtual) reg.VecVirtual {
+func (f function) div(a operand.Mem, b value) value {
 	return f.op("VDIVPD", f.load(a), b)
 }
 
 // clamp limits x; a NaN, the second operand, stays.
-func (f function) clamp(x reg.VecVirtual, lo, hi float64) reg.VecVirtual {
+func (f function) clamp(x value, lo, hi float64) value {
 	return f.op("VMINPD", f.load(f.of(hi)), f.op("VMAXPD", f.load(f.of(lo)), x))
 }
 
 func (f function) signs() operand.Mem { return f.of(math.Copysign(0, -1)) }
 
-func (f function) minus(x reg.VecVirtual) reg.VecVirtual { return f.op("VXORPD", x, f.signs()) }
+func (f function) minus(x value) value { return f.op("VXORPD", x, f.signs()) }
 
-func (f function) abs(x reg.VecVirtual) reg.VecVirtual {
+func (f function) abs(x value) value {
 	return f.op("VANDNPD", f.load(f.signs()), x)
 }
 
 // withSign gives a number, which is not below 0, the sign of another.
-func (f function) withSign(a, sign reg.VecVirtual) reg.VecVirtual {
+func (f function) withSign(a, sign value) value {
 	return f.op("VORPD", a, f.op("VANDPD", sign, f.signs()))
 }
 
 // where chooses yes where a compares with v, else no.
-func (f function) where(a reg.VecVirtual, predicate int, v float64, yes, no reg.VecVirtual) reg.VecVirtual {
-	return f.pick(f.compare(value{a}, predicate, value{f.load(f.of(v))}), value{yes}, value{no})[0]
+func (f function) where(a value, predicate int, v float64, yes, no value) value {
+	return f.pick(f.compare(a, predicate, f.load(f.of(v))), yes, no)
 }
 
 // horner adds the products of r with coefficients, the last one first.
-func (f function) horner(r reg.VecVirtual, coefficients ...float64) reg.VecVirtual {
+func (f function) horner(r value, coefficients ...float64) value {
 	last := len(coefficients) - 1
 	s := f.load(f.of(coefficients[last]))
 	for i := last - 1; i >= 0; i-- {
@@ -165,12 +172,10 @@ func factorials(from, to int) (c []float64) {
 
 // exponent returns k, x in units of ln(2) rounded to a whole number, and k as what a float's bits
 // gain in a product with 2^k.
-func (f function) exponent(x reg.VecVirtual) (k, bits reg.VecVirtual) {
+func (f function) exponent(x value) (k, bits value) {
 	const rounder = 0x1.8p52
 	sum := f.add(f.mul(x, f.of(1/math.Ln2)), f.of(rounder))
-	k, bits = f.sub(sum, f.of(rounder)), f.vector()
-	f.c.VPSLLQ(operand.Imm(52), sum, bits)
-	return k, bits
+	return f.sub(sum, f.of(rounder)), f.apply("VPSLLQ", 52, sum)
 }
 
 const (
@@ -179,7 +184,7 @@ const (
 )
 
 // expShort is detmath's exponential for results of f32.
-func (f function) expShort(x reg.VecVirtual) reg.VecVirtual {
+func (f function) expShort(x value) value {
 	k, bits := f.exponent(x)
 	r := f.sub(f.sub(x, f.mul(k, f.of(ln2Hi))), f.mul(k, f.of(ln2Lo)))
 	s := f.horner(r, append([]float64{1}, factorials(1, 9)...)...)
@@ -187,7 +192,7 @@ func (f function) expShort(x reg.VecVirtual) reg.VecVirtual {
 }
 
 // exp is detmath's Exp of a number from -708 to 709.
-func (f function) exp(x reg.VecVirtual) reg.VecVirtual {
+func (f function) exp(x value) value {
 	k, bits := f.exponent(x)
 	hi, lo := f.sub(x, f.mul(k, f.of(ln2Hi))), f.mul(k, f.of(ln2Lo))
 	r := f.sub(hi, lo)
@@ -201,11 +206,9 @@ func (f function) exp(x reg.VecVirtual) reg.VecVirtual {
 const notLess = 21
 
 // log is detmath's Log of a number that is not subnormal.
-func (f function) log(x reg.VecVirtual) reg.VecVirtual {
+func (f function) log(x value) value {
 	const bias, whole = 1022, 0x1p52 // a whole number below 2^52 is the end of its sum's bits
-	e := f.vector()
-	f.c.VPSRLQ(operand.Imm(52), x, e)
-	k := f.sub(f.op("VORPD", e, f.of(whole)), f.of(whole+bias))
+	k := f.sub(f.op("VORPD", f.apply("VPSRLQ", 52, x), f.of(whole)), f.of(whole+bias))
 	m := f.op("VORPD", f.op("VANDPD", x, f.constant(uint64(1<<52-1)).Mem), f.of(0.5))
 	k = f.where(m, less, math.Sqrt2/2, f.sub(k, f.of(1)), k)
 	m = f.where(m, less, math.Sqrt2/2, f.add(m, m), m)
@@ -224,7 +227,7 @@ func (f function) log(x reg.VecVirtual) reg.VecVirtual {
 	return f.where(x, notLess, math.Inf(1), x, y)
 }
 
-func (f function) tanh(x, _ reg.VecVirtual) reg.VecVirtual {
+func (f function) tanh(x, _ value) value {
 	a := f.abs(x)
 	t := f.expShort(f.mul(f.clamp(a, 0, 10), f.of(-2))) // from 10 on f32 has 1
 	y := f.op("VDIVPD", f.op("VSUBPD", f.load(f.of(1)), t), f.add(t, f.of(1)))

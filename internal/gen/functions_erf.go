@@ -16,15 +16,14 @@ const (
 )
 
 // erf is detmath's Erf; of a NaN it is some number.
-func (f function) erf(x reg.VecVirtual) reg.VecVirtual {
+func (f function) erf(x value) value {
 	const width, end = 0.25, 6
 	a := f.abs(x)
 	inside := f.op("VMINPD", a, f.of(end-width/2)) // also of a NaN
 	interval := f.mul(inside, f.of(1/width))
-	whole := f.vector()
-	f.emit(f.ps(f.isa.rint), 11, interval, whole) // towards 0
+	whole := f.apply(f.ps(f.isa.rint), 11, interval) // towards 0
 	r := f.sub(a, f.mul(f.add(whole, f.of(0.5)), f.of(width)))
-	var s reg.VecVirtual
+	var s value
 	if f.isa.masks {
 		s = f.erfColumns(whole, r)
 	} else {
@@ -36,10 +35,10 @@ func (f function) erf(x reg.VecVirtual) reg.VecVirtual {
 
 // erfRows is the sum of four numbers' polynomials. It loads two columns of every second row of
 // the table, and turns them.
-func (f function) erfRows(interval, r reg.VecVirtual) (s reg.VecVirtual) {
+func (f function) erfRows(interval, r value) (s value) {
 	c := f.c
 	index, table := f.half(), param(c, "table")
-	c.VCVTTPD2DQY(interval, index)
+	c.VCVTTPD2DQY(interval[0], index)
 	c.VPSLLD(operand.Imm(7), index, index)
 	var rows [4]reg.GPVirtual
 	for i := range rows {
@@ -48,8 +47,8 @@ func (f function) erfRows(interval, r reg.VecVirtual) (s reg.VecVirtual) {
 		c.ADDQ(table, rows[i])
 	}
 	for column := erfRow - 2; column >= 0; column -= 2 {
-		even, odd := f.vector(), f.vector()
-		for i, v := range []reg.VecVirtual{even, odd} {
+		even, odd := f.newValue(), f.newValue()
+		for i, v := range []reg.VecVirtual{even[0], odd[0]} {
 			c.VMOVUPD(operand.Mem{Base: rows[i], Disp: column * 8}, v.AsX())
 			c.VINSERTF128(operand.U8(1), operand.Mem{Base: rows[i+2], Disp: column * 8}, v, v)
 		}
@@ -64,30 +63,66 @@ func (f function) erfRows(interval, r reg.VecVirtual) (s reg.VecVirtual) {
 	return s
 }
 
-// erfColumns is the same of eight: a column of the table is three vectors.
-func (f function) erfColumns(interval, r reg.VecVirtual) (s reg.VecVirtual) {
+// erfColumns is the same of vectors of eight: a column of the table is three vectors, of which
+// numbers below 2 need the first.
+func (f function) erfColumns(interval, r value) value {
 	c := f.c
-	index, last, table := f.vector(), c.K(), param(c, "table")
-	c.VCVTTPD2QQ(interval, index)
-	c.VPTESTMQ(f.constant(uint64(16)).Mem, index, last)
-	for column := erfDegree; column >= 0; column-- {
-		part := func(i int) operand.Mem {
-			return operand.Mem{Base: table, Disp: 8 * (erfIntervals*erfRow + column*erfIntervals + i*f.lanes)}
+	index, sum := f.apply("VCVTTPD2QQ", interval), f.newValue()
+	far := f.indexHas(index, 8|16)
+	all := c.K()
+	c.KORW(far[0], far[1], all)
+	c.KORTESTW(all, all)
+	near, done := f.newLabel("near"), f.newLabel("done")
+	c.JEQ(operand.LabelRef(near))
+	last := f.indexHas(index, 16)
+	f.erfSum(sum, r, func(part [3]operand.Mem) value {
+		v, second, third := f.newValue(), f.load(part[1])[0], f.load(part[2])[0]
+		for i := range v {
+			c.VMOVUPD(part[0], v[i])
+			c.VPERMT2PD(second, index[i], v[i])
+			c.VPERMPD(third, index[i], last[i], v[i])
 		}
-		v := f.load(part(0))
-		c.VPERMT2PD(part(1), index, v)
-		c.VPERMPD(part(2), index, last, v)
-		if s == nil {
-			s = v
-			continue
-		}
-		s = f.add(f.mul(s, r), v)
+		return v
+	})
+	c.JMP(operand.LabelRef(done))
+	c.Label(near)
+	f.erfSum(sum, r, func(part [3]operand.Mem) value { return f.apply("VPERMPD", f.load(part[0]), index) })
+	c.Label(done)
+	return sum
+}
+
+// indexHas returns where one of some bits is set.
+func (f function) indexHas(index value, bits uint64) mask {
+	m := make(mask, f.group)
+	for i := range m {
+		m[i] = f.c.K()
+		f.emit("VPTESTMQ", f.constant(bits), index[i], m[i])
 	}
-	return s
+	return m
+}
+
+// erfSum adds up polynomials, of whose coefficients column tells those of a degree.
+func (f function) erfSum(to, r value, column func(part [3]operand.Mem) value) {
+	table := param(f.c, "table")
+	var s value
+	for degree := erfDegree; degree >= 0; degree-- {
+		var part [3]operand.Mem
+		for i := range part {
+			part[i] = operand.Mem{Base: table, Disp: 8 * (erfIntervals*erfRow + degree*erfIntervals + i*f.lanes)}
+		}
+		if v := column(part); s == nil {
+			s = v
+		} else {
+			s = f.add(f.mul(s, r), v)
+		}
+	}
+	for i := range s {
+		f.c.VMOVAPD(s[i], to[i])
+	}
 }
 
 // erfSeries is detmath's; terms have no signs, which turn.
-func (f function) erfSeries(z reg.VecVirtual) reg.VecVirtual {
+func (f function) erfSeries(z value) value {
 	third := f.over(z, 3)
 	s := f.op("VSUBPD", f.load(f.of(1)), third)
 	term := f.mul(z, f.mul(z, f.of(0.5)))
@@ -107,16 +142,18 @@ func (f function) erfSeries(z reg.VecVirtual) reg.VecVirtual {
 // over is x / n for a small odd n, where it is not subnormal: the product with 1/n is a few
 // last places away, what that leaves is exact, and the step that adds its n-th rounds as a division
 // does, since no quotient by n lies nearer than a 2n-th of a last place to the middle of two numbers.
-func (f function) over(x reg.VecVirtual, n float64) reg.VecVirtual {
+func (f function) over(x value, n float64) value {
 	q := f.mul(x, f.of(1/n))
-	rest := f.vector()
-	f.c.VMOVAPD(x, rest)
-	f.c.VFNMADD231PD(f.of(n), q, rest)
-	f.c.VFMADD231PD(f.of(1/n), rest, q)
+	whole, part, rest := f.load(f.of(n)), f.load(f.of(1/n)), f.newValue()
+	for i := range rest {
+		f.c.VMOVAPD(x[i], rest[i])
+		f.c.VFNMADD231PD(whole[i], q[i], rest[i])
+		f.c.VFMADD231PD(part[i], rest[i], q[i])
+	}
 	return q
 }
 
-func (f function) geluGrad(x, dy reg.VecVirtual) reg.VecVirtual {
+func (f function) geluGrad(x, dy value) value {
 	none := float64(float32(-38.575497)) // below, the density is 0
 	x = f.clamp(x, -40, 40)
 	erf := f.erf(f.mul(x, f.of(1/math.Sqrt2)))

@@ -40,6 +40,8 @@ func taps(c *build.Context) {
 		rowSignature(c, form.name+"AVX2", "y[j] = "+form.doc+" for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes", nil, arguments...)
 		form.loop(c)
 	}
+	weightTaps(c)
+	convolutions(c)
 }
 
 // loop computes vectors of all lines, one after the other.
@@ -107,4 +109,50 @@ func lineOf(base, step, three reg.GPVirtual, i int) operand.Mem {
 		return operand.Mem{Base: base, Index: three, Scale: 1}
 	}
 	return operand.Mem{Base: base, Index: step, Scale: uint8(i)}
+}
+
+// weightTapCount is how many elements of a kernel have their gradients computed side by side.
+const weightTapCount = 9
+
+// weightTaps emits the gradient of depthwise kernels, of f32: lanes are channels, and each element of
+// a kernel is a chain of fused steps of its own.
+func weightTaps(c *build.Context) {
+	f32 := types.Typ[types.Float32]
+	pointers := []*types.Var{
+		pointerTo(types.NewArray(types.NewArray(f32, 8), weightTapCount), "sums"), pointerTo(f32, "x"), pointerTo(f32, "dy"),
+		pointerTo(types.NewArray(types.Typ[types.Int], weightTapCount), "at"),
+	}
+	for _, name := range []string{"lines", "xStep", "xSkip"} {
+		pointers = append(pointers, types.NewVar(0, nil, name, types.Typ[types.Int]))
+	}
+	rowSignature(c, "weightTapsAVX2", "sums[k][c] = fma(dy[i][c], x[i*xStep+at[k]][c], sums[k][c]) for each position i of each line, n of them; after a line x moves on by xSkip, too; distances are in bytes", nil, pointers...)
+	sums, x, dy, n := param(c, "sums"), param(c, "x"), param(c, "dy"), c.GP64()
+	var chains [weightTapCount]reg.VecVirtual
+	var taps [weightTapCount]reg.GPVirtual
+	at := param(c, "at")
+	for i := range chains {
+		chains[i], taps[i] = c.YMM(), c.GP64()
+		c.VMOVUPS(operand.Mem{Base: sums, Disp: i * 32}, chains[i])
+		c.MOVQ(operand.Mem{Base: at, Disp: i * 8}, taps[i])
+	}
+	c.Label("line")
+	c.MOVQ(place(c, "n"), n)
+	c.Label("position")
+	up := c.YMM()
+	c.VMOVUPS(operand.Mem{Base: dy}, up)
+	for i, chain := range chains {
+		c.VFMADD231PS(operand.Mem{Base: x, Index: taps[i], Scale: 1}, up, chain)
+	}
+	c.ADDQ(operand.Imm(32), dy)
+	c.ADDQ(place(c, "xStep"), x)
+	c.DECQ(n)
+	c.JNZ(operand.LabelRef("position"))
+	c.ADDQ(place(c, "xSkip"), x)
+	c.DECQ(place(c, "lines"))
+	c.JNZ(operand.LabelRef("line"))
+	c.Load(c.Param("sums"), sums)
+	for i, chain := range chains {
+		c.VMOVUPS(chain, operand.Mem{Base: sums, Disp: i * 32})
+	}
+	endFunction(c)
 }

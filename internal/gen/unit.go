@@ -37,7 +37,7 @@ var units = []unit{
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes, everySeconds}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups}},
-	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){vectors, functions, taps}},
+	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){autodiffLoops}},
 }
 
 // write adds the unit's assembly and declarations to files.

@@ -1,4 +1,4 @@
-// Step times training steps of three small models, part by part, and prints a
+// Step times training steps of small models, part by part, and prints a
 // line of JSON per model. The script beside it compares them with PyTorch.
 package main
 
@@ -77,6 +77,21 @@ func models[C autodiff.Strategy]() []model[C] {
 				h := x.Conv2d(w1, b1, same).Relu().MaxPool2d(pool)
 				h = h.Conv2d(w2, b2, same).Relu().MaxPool2d(pool)
 				return h.Flatten(1).Linear(w3, b3).CrossEntropy(y, 0)
+			}
+		}},
+		{"depthwise", func(be ad[C], p params[C]) func() tensor[C] {
+			x, y := autodiff.Normal(be, 1, 0, 1, 32, 32, 28, 28), labels(be, 32)
+			w1, b1 := p.Conv2d("depthwise1", 1, 32, 3)
+			w2, b2 := p.Conv2d("pointwise1", 32, 64, 1)
+			w3, b3 := p.Conv2d("depthwise2", 1, 64, 3)
+			w4, b4 := p.Conv2d("pointwise2", 64, 64, 1)
+			w5, b5 := p.Linear("out", 3136, 10)
+			same := func(groups int) autodiff.Window { return autodiff.Window{Pad: [2]int{1, 1}, Groups: groups} }
+			pool := autodiff.Window{Kernel: [2]int{2, 2}}
+			return func() tensor[C] {
+				h := x.Conv2d(w1, b1, same(32)).Relu().Conv2d(w2, b2, autodiff.Window{}).Relu().MaxPool2d(pool)
+				h = h.Conv2d(w3, b3, same(64)).Relu().Conv2d(w4, b4, autodiff.Window{}).Relu().MaxPool2d(pool)
+				return h.Flatten(1).Linear(w5, b5).CrossEntropy(y, 0)
 			}
 		}},
 		{"embedding", func(be ad[C], p params[C]) func() tensor[C] {

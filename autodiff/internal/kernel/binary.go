@@ -34,16 +34,7 @@ func (b *Binary[T, R]) Run(t Threads, z []R, x, y []T, shape, xs, ys []int64) {
 
 // Add returns x + y.
 func Add[T Number]() Binary[T, T] {
-	return Binary[T, T]{
-		VV: addVV[T],
-		VS: addVS[T],
-		SV: func(z []T, x T, y []T) {
-			y = y[:len(z)]
-			for i := range z {
-				z[i] = x + y[i]
-			}
-		},
-	}
+	return Binary[T, T]{VV: addVV[T], VS: addVS[T], SV: func(z []T, x T, y []T) { addVS(z, y, x) }}
 }
 
 // Sub returns x - y.
@@ -51,19 +42,19 @@ func Sub[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
-			for i := range z {
+			for i := fast(subXY, z, x, y); i < len(z); i++ {
 				z[i] = x[i] - y[i]
 			}
 		},
 		VS: func(z, x []T, y T) {
 			x = x[:len(z)]
-			for i := range z {
+			for i := fastBy(subXA, z, x, x, y, 0); i < len(z); i++ {
 				z[i] = x[i] - y
 			}
 		},
 		SV: func(z []T, x T, y []T) {
 			y = y[:len(z)]
-			for i := range z {
+			for i := fastBy(subAX, z, y, y, x, 0); i < len(z); i++ {
 				z[i] = x - y[i]
 			}
 		},
@@ -75,7 +66,7 @@ func Mul[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
-			for i := fast(mulVec, z, x, y); i < len(z); i++ {
+			for i := fast(mulXY, z, x, y); i < len(z); i++ {
 				z[i] = x[i] * y[i]
 			}
 		},
@@ -89,50 +80,78 @@ func Div[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
-			for i := fast(divVec, z, x, y); i < len(z); i++ {
+			for i := fast(divXY, z, x, y); i < len(z); i++ {
 				z[i] = x[i] / y[i]
 			}
 		},
 		VS: divVS[T],
-		SV: func(z []T, x T, y []T) {
-			y = y[:len(z)]
-			for i := range z {
-				z[i] = x / y[i]
-			}
+		SV: divSV[T],
+	}
+}
+
+// Maximum returns the larger of x and y, a NaN if there is one.
+func Maximum[T Number]() Binary[T, T] {
+	return extreme(maxXY, maxXA, func(x, y T) T { return max(x, y) })
+}
+
+// Minimum returns the smaller one.
+func Minimum[T Number]() Binary[T, T] {
+	return extreme(minXY, minXA, func(x, y T) T { return min(x, y) })
+}
+
+// extreme takes an assembly loop of two rows, and one of a row and a number.
+func extreme[T Number](rows, number vector, f func(x, y T) T) Binary[T, T] {
+	rest := Of(f)
+	vs := func(z, x []T, y T) {
+		n := fastBy(number, z, x, x, y, 0)
+		rest.VS(z[n:], x[n:], y)
+	}
+	return Binary[T, T]{
+		VV: func(z, x, y []T) {
+			n := fast(rows, z, x, y)
+			rest.VV(z[n:], x[n:], y[n:])
 		},
+		VS: vs,
+		SV: func(z []T, x T, y []T) { vs(z, y, x) },
 	}
 }
 
 func divVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
-	for i := fast(shareVec, z, x, []T{y}); i < len(z); i++ {
+	for i := fastBy(divXA, z, x, x, y, 0); i < len(z); i++ {
 		z[i] = x[i] / y
+	}
+}
+
+func divSV[T Number](z []T, x T, y []T) {
+	y = y[:len(z)]
+	for i := fastBy(divAX, z, y, y, x, 0); i < len(z); i++ {
+		z[i] = x / y[i]
 	}
 }
 
 func addVV[T Number](z, x, y []T) {
 	x, y = x[:len(z)], y[:len(z)]
-	for i := fast(addVec, z, x, y); i < len(z); i++ {
+	for i := fast(addXY, z, x, y); i < len(z); i++ {
 		z[i] = x[i] + y[i]
 	}
 }
 
 func addVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
-	for i := fast(shiftVec, z, x, []T{y}); i < len(z); i++ {
+	for i := fastBy(addXA, z, x, x, y, 0); i < len(z); i++ {
 		z[i] = x[i] + y
 	}
 }
 
 func mulVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
-	for i := fast(scaleVec, z, x, []T{y}); i < len(z); i++ {
+	for i := fastBy(mulXA, z, x, x, y, 0); i < len(z); i++ {
 		z[i] = x[i] * y
 	}
 }
 
-// Of makes the three loops of any function. The call costs more than the
-// loops above, which matters only for plain arithmetic.
+// Of makes the three loops of any function, which they call for each number.
 func Of[T, R any](f func(x, y T) R) Binary[T, R] {
 	return Binary[T, R]{
 		VV: func(z []R, x, y []T) {

@@ -83,6 +83,15 @@ func unfold[T Float](d *Conv, cols, x []T, channels int) {
 	})
 }
 
+// columnsOf are those of one group of one image: itself, where the kernel has one element.
+func columnsOf[T Float](d *Conv, cols, x []T, channels int) []T {
+	if d.KH*d.KW == 1 && d.Stride == [2]int{1, 1} && d.Pad == [2]int{} {
+		return x
+	}
+	unfold(d, cols, x, channels)
+	return cols
+}
+
 // fold adds the columns back to the input positions they came from. It clears those
 // that came from none.
 func fold[T Float](d *Conv, x, cols []T, channels int) {
@@ -125,14 +134,18 @@ func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T)
 		f.forward(t, d, scratch, y, x, w, bias)
 		return
 	}
+	if f, ok := forwardDense[T](d); ok {
+		f.forward(t, d, scratch, y, x, w, bias)
+		return
+	}
 	t.For(d.N, d.imageCost(), 1, func(lo, hi int) {
 		cols, done := scratch(k * p)
 		defer done()
 		for n := lo; n < hi; n++ {
 			for g := range d.Groups {
-				unfold(d, cols, x[(n*d.C+g*cg)*d.H*d.W:], cg)
+				columns := columnsOf(d, cols, x[(n*d.C+g*cg)*d.H*d.W:], cg)
 				out := y[(n*d.O+g*og)*p:]
-				Gemm(1, og, p, k, RowMajor(w[g*og*k:], k), RowMajor(cols, p), RowMajor(out, p), false)
+				Gemm(1, og, p, k, RowMajor(w[g*og*k:], k), RowMajor(columns, p), RowMajor(out, p), false)
 				for o := 0; o < og && bias != nil; o++ {
 					row := out[o*p:][:p]
 					addVS(row, row, bias[g*og+o])
@@ -146,6 +159,10 @@ func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T)
 func GradInput[T Float](t Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
 	cg, og, k, p := d.sizes()
 	if f, ok := gradientTaps(d, w); ok {
+		f.gradInput(t, d, scratch, dx, g, w)
+		return
+	}
+	if f, ok := gradientDense(d, w); ok {
 		f.gradInput(t, d, scratch, dx, g, w)
 		return
 	}
@@ -164,30 +181,44 @@ func GradInput[T Float](t Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
 // images is how many images share a partial sum of the weights' gradient.
 const images = 8
 
+// parts is how many such sums there are.
+func (d *Conv) parts() int { return (d.N + images - 1) / images }
+
 // GradWeight computes the gradient of the weights: a chain over the output
 // positions of 8 images, then the chains' results pairwise.
 func GradWeight[T Float](t Threads, d *Conv, scratch Scratch[T], dw, g, x []T) {
-	cg, og, k, p := d.sizes()
-	size := d.O * k
-	parts := (d.N + images - 1) / images
-	if parts == 0 {
+	if d.N == 0 {
 		clear(dw)
 		return
 	}
-	sums, done := scratch(parts * size)
+	sums, done := scratch(d.parts() * len(dw))
 	defer done()
-	t.For(parts, images*d.imageCost(), 1, func(lo, hi int) {
+	switch {
+	case depthwiseWeights[T](d):
+		gradDepthwise(t, d, scratch, sums, g, x)
+	case denseWeights[T](d):
+		gradDense(t, d, scratch, sums, g, x)
+	default:
+		gradColumns(t, d, scratch, sums, g, x)
+	}
+	foldRows(dw, sums)
+}
+
+// gradColumns computes the chains by columns.
+func gradColumns[T Float](t Threads, d *Conv, scratch Scratch[T], sums, g, x []T) {
+	cg, og, k, p := d.sizes()
+	size := d.O * k
+	t.For(d.parts(), images*d.imageCost(), 1, func(lo, hi int) {
 		cols, done := scratch(k * p)
 		defer done()
 		for b := lo; b < hi; b++ {
 			for n := b * images; n < min((b+1)*images, d.N); n++ {
 				for gr := range d.Groups {
-					unfold(d, cols, x[(n*d.C+gr*cg)*d.H*d.W:], cg)
+					columns := columnsOf(d, cols, x[(n*d.C+gr*cg)*d.H*d.W:], cg)
 					up, sum := RowMajor(g[(n*d.O+gr*og)*p:], p), RowMajor(sums[b*size+gr*og*k:], k)
-					Gemm(1, og, k, p, up, Transposed(cols, p), sum, n > b*images)
+					Gemm(1, og, k, p, up, Transposed(columns, p), sum, n > b*images)
 				}
 			}
 		}
 	})
-	foldRows(dw, sums)
 }

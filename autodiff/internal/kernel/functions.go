@@ -58,14 +58,16 @@ func GeluGrad[T Float](z, g, x []T) {
 
 // TanhGrad writes g * (1 - y*y).
 func TanhGrad[T Float](z, g, y []T) {
-	for i := range z {
+	g, y = g[:len(z)], y[:len(z)]
+	for i := fast(tanhGradXY, z, g, y); i < len(z); i++ {
 		z[i] = g[i] * (1 - T(y[i]*y[i]))
 	}
 }
 
 // SigmoidGrad writes g * (y * (1 - y)).
 func SigmoidGrad[T Float](z, g, y []T) {
-	for i := range z {
+	g, y = g[:len(z)], y[:len(z)]
+	for i := fast(sigmoidGradXY, z, g, y); i < len(z); i++ {
 		z[i] = g[i] * T(y[i]*(1-y[i]))
 	}
 }
@@ -73,7 +75,7 @@ func SigmoidGrad[T Float](z, g, y []T) {
 // Sqrt writes the square root, correctly rounded.
 func Sqrt[T Float](z, x, _ []T) {
 	x = x[:len(z)]
-	for i := range z {
+	for i := fast(sqrtX, z, x, x); i < len(z); i++ {
 		z[i] = T(math.Sqrt(float64(x[i])))
 	}
 }
@@ -82,12 +84,7 @@ func Sqrt[T Float](z, x, _ []T) {
 func Square[T Float](z, x, _ []T) { Mul[T]().VV(z, x, x) }
 
 // Reciprocal writes 1/x.
-func Reciprocal[T Float](z, x, _ []T) {
-	x = x[:len(z)]
-	for i := range z {
-		z[i] = 1 / x[i]
-	}
-}
+func Reciprocal[T Float](z, x, _ []T) { divSV(z, 1, x) }
 
 // Pow returns x to the power y.
 func Pow[T Float](x, y T) T { return T(detmath.Pow(float64(x), float64(y))) }

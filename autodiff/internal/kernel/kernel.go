@@ -20,20 +20,39 @@ type Bits interface {
 	uint8 | uint16 | uint32 | uint64
 }
 
-// vector names an assembly loop (vec_amd64.go). It is no function value, which
-// would move its arguments to the heap.
+// vector names an assembly loop of arithmetic (internal/gen/row_loops.go), X and Y being its rows, Z
+// the result's row, which it reads, and A and B numbers.
 type vector int
 
 const (
-	addVec vector = iota
-	mulVec
-	shiftVec
-	scaleVec
-	divVec
-	shareVec
-	descendVec
-	reluVec
-	reluGradVec
+	addXY vector = iota
+	addXA
+	subXY
+	subXA
+	subAX
+	mulXY
+	mulXA
+	divXY
+	divXA
+	divAX
+	maxXY
+	maxXA
+	minXY
+	minXA
+	descendZXA
+	negX
+	absX
+	signX
+	sqrtX
+	floorX
+	ceilX
+	roundX
+	reluX
+	reluGradXY
+	tanhGradXY
+	sigmoidGradXY
+	clampXAB
+	clampGradXYAB
 )
 
 // functionOf names one of the functions that have assembly loops.
@@ -64,6 +83,9 @@ func isFloat32[T any]() bool {
 	_, ok := any(t).(float32)
 	return ok
 }
+
+// isFloat tells floats from whole numbers.
+func isFloat[T Number]() bool { return T(1)/2 != 0 }
 
 // is32 tells the sizes of floats apart.
 func is32[T any]() bool {

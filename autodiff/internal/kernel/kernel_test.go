@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -27,41 +26,8 @@ func TestAssembly(t *testing.T) {
 	if !hasAVX2() {
 		t.Skip("this machine has no AVX2")
 	}
-	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-45, -1e-45, 3e38}
-	loops := map[string]func(z, x, y []float32){
-		"add":       addVV[float32],
-		"mul":       Mul[float32]().VV,
-		"shift":     func(z, x, y []float32) { addVS(z, x, y[0]) },
-		"scale":     func(z, x, y []float32) { mulVS(z, x, y[0]) },
-		"div":       Div[float32]().VV,
-		"share":     func(z, x, y []float32) { divVS(z, x, y[0]) },
-		"relu":      Relu[float32],
-		"relu_grad": ReluGrad[float32],
-		"descend":   func(z, x, y []float32) { Descend(z, x, y[0]) },
-	}
-	for name, loop := range loops {
-		for _, n := range sizes[1:] {
-			x, y := uniform[float32](n, 1), uniform[float32](n, 2)
-			for i := range x {
-				switch {
-				case i%3 == 1:
-					x[i] = special[i%len(special)]
-				case i%5 == 2:
-					y[i] = special[i/3%len(special)]
-				}
-			}
-			run := func(rows cpu.ISA) []float32 {
-				cpu.Limit(rows)
-				// Guards on either side must stay as they are.
-				z := append([]float32{7}, slices.Clone(y)...)
-				z = append(z, 7)
-				loop(z[1:n+1], x, y)
-				require.Equal(t, []float32{7, 7}, []float32{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
-				return z
-			}
-			require.Equal(t, bits(run(cpu.Go)), bits(run(cpu.Best())), "%s of %d", name, n)
-		}
-	}
+	t.Run("f32", testAssembly[float32])
+	t.Run("f64", testAssembly[float64])
 	for _, n := range []int{64, 128, 640} {
 		x := uniform[float32](n, 3)
 		var a, b [lanes]float32
@@ -73,10 +39,66 @@ func TestAssembly(t *testing.T) {
 	}
 }
 
+func testAssembly[T Float](t *testing.T) {
+	inf := T(math.Inf(1))
+	special := []T{0, T(math.Copysign(0, -1)), inf, -inf, T(math.NaN()), 1e-45, -1e-45, 3e38, 0.5, -0.5, 1.5, 2.5, 1<<22 + 0.5, -3.5}
+	binary := func(b Binary[T, T]) [3]func(z, x, y []T) {
+		return [3]func(z, x, y []T){
+			b.VV, func(z, x, y []T) { b.VS(z, x, y[0]) }, func(z, x, y []T) { b.SV(z, y[0], x) },
+		}
+	}
+	one := func(loops ...func(z, x, y []T)) (all [3]func(z, x, y []T)) { copy(all[:], loops); return all }
+	defer cpu.Limit(cpu.Best())
+	for name, forms := range map[string][3]func(z, x, y []T){
+		"add": binary(Add[T]()), "sub": binary(Sub[T]()), "mul": binary(Mul[T]()), "div": binary(Div[T]()),
+		"maximum": binary(Maximum[T]()), "minimum": binary(Minimum[T]()),
+		"descend": one(func(z, x, y []T) { Descend(z, x, y[0]) }),
+		"neg":     one(Neg[T]), "abs": one(Abs[T]), "sign": one(Sign[T]), "sqrt": one(Sqrt[T]),
+		"floor": one(Floor[T]), "ceil": one(Ceil[T]), "round": one(Round[T]), "reciprocal": one(Reciprocal[T]), "square": one(Square[T]),
+		"relu": one(Relu[T], ReluGrad[T]), "tanh": one(TanhGrad[T]), "sigmoid": one(SigmoidGrad[T]),
+		"clamp": one(func(z, x, y []T) { Clamp(z, x, y[0], 0.7) }, func(z, x, y []T) { Clamp(z, x, -0.7, y[0]) },
+			func(z, x, y []T) { ClampGrad(z, y, x, -0.5, x[0]) }),
+	} {
+		for form, loop := range forms {
+			for i, n := range slices.Concat(sizes[1:], sizes[1:], []int{8200}) {
+				if loop == nil {
+					continue
+				}
+				x, y := uniform[T](n, 1), uniform[T](n, 2)
+				for i := range x {
+					switch {
+					case i%3 == 1:
+						x[i] = special[i%len(special)]
+					case i%5 == 2:
+						y[i] = special[i/3%len(special)]
+					}
+				}
+				y[0] = special[i%len(special)] // where it is a number
+				run := func(rows cpu.ISA) []T {
+					cpu.Limit(rows)
+					// Guards on either side must stay as they are.
+					z := append([]T{7}, slices.Clone(y)...)
+					z = append(z, 7)
+					loop(z[1:n+1], x, y)
+					require.Equal(t, []T{7, 7}, []T{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+					return z
+				}
+				want := bits(run(cpu.Go))
+				for _, rows := range []cpu.ISA{cpu.AVX2, cpu.AVX512} {
+					require.Equal(t, want, bits(run(rows)), "%s of %d, form %d, %v", name, n, form, rows)
+				}
+			}
+		}
+	}
+}
+
 // bits makes values comparable: NaNs are equal, zeros of both signs are not.
-func bits(x []float32) (out []string) {
+func bits[T Float](x []T) (out []uint64) {
 	for _, v := range x {
-		out = append(out, fmt.Sprintf("%x %v", v, math.Signbit(float64(v)) && v == v))
+		if v != v {
+			v = T(math.NaN())
+		}
+		out = append(out, math.Float64bits(float64(v)))
 	}
 	return out
 }
@@ -139,28 +161,6 @@ func transpose[T Float](z, x []T, rows, columns int) {
 	}
 }
 
-// convolve is the textbook loop.
-func convolve(d *Conv, x, w, bias []float64) []float64 {
-	y := make([]float64, d.N*d.O*d.OH*d.OW)
-	cg, og := d.C/d.Groups, d.O/d.Groups
-	for i := range y {
-		ox, oy, o, n := i%d.OW, i/d.OW%d.OH, i/d.OW/d.OH%d.O, i/d.OW/d.OH/d.O
-		for c := range cg {
-			for kh := range d.KH {
-				for kw := range d.KW {
-					iy := oy*d.Stride[0] + kh*d.Dilation[0] - d.Pad[0]
-					ix := ox*d.Stride[1] + kw*d.Dilation[1] - d.Pad[1]
-					if iy >= 0 && iy < d.H && ix >= 0 && ix < d.W {
-						y[i] = math.FMA(x[((n*d.C+o/og*cg+c)*d.H+iy)*d.W+ix], w[((o*cg+c)*d.KH+kh)*d.KW+kw], y[i])
-					}
-				}
-			}
-		}
-		y[i] += bias[o]
-	}
-	return y
-}
-
 // A zero in a does not hide an infinity or a NaN in b, wherever it is.
 func TestGemmOfInfinities(t *testing.T) {
 	const m, n, k, ld = 3, 37, 5, 40
@@ -184,48 +184,6 @@ func TestGemmOfInfinities(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestConv(t *testing.T) {
-	scratch := func(n int) ([]float64, func()) { // that holds anything
-		return slices.Repeat([]float64{math.NaN()}, n), func() {}
-	}
-	dot := func(x, y []float64) (sum float64) {
-		for i := range x {
-			sum += x[i] * y[i]
-		}
-		return sum
-	}
-	one, two := [2]int{1, 1}, [2]int{2, 2}
-	for _, d := range []*Conv{
-		{N: 9, C: 2, H: 5, W: 6, O: 3, KH: 3, KW: 2, OH: 3, OW: 5, Stride: one, Dilation: one, Groups: 1},
-		{N: 2, C: 4, H: 6, W: 5, O: 4, KH: 3, KW: 3, OH: 3, OW: 3, Stride: [2]int{2, 2}, Pad: one, Dilation: one, Groups: 2},
-		{N: 1, C: 1, H: 7, W: 8, O: 2, KH: 2, KW: 3, OH: 7, OW: 3, Stride: [2]int{1, 3}, Pad: [2]int{1, 2}, Dilation: [2]int{2, 2}, Groups: 1},
-		{N: 1, C: 1, H: 2, W: 2, O: 1, KH: 5, KW: 5, OH: 2, OW: 2, Stride: one, Pad: two, Dilation: one, Groups: 1},
-		// Images as wide as the output.
-		{N: 9, C: 4, H: 5, W: 6, O: 2, KH: 3, KW: 3, OH: 5, OW: 6, Stride: one, Pad: one, Dilation: one, Groups: 2},
-		{N: 1, C: 2, H: 6, W: 7, O: 3, KH: 3, KW: 3, OH: 6, OW: 7, Stride: one, Pad: two, Dilation: two, Groups: 1},
-		{N: 1, C: 1, H: 6, W: 3, O: 1, KH: 2, KW: 5, OH: 7, OW: 3, Stride: one, Pad: [2]int{1, 2}, Dilation: one, Groups: 1},
-		{N: 1, C: 1, H: 4, W: 5, O: 2, KH: 1, KW: 1, OH: 4, OW: 5, Stride: one, Dilation: one, Groups: 1},
-		{N: 2, C: 2, H: 5, W: 6, O: 2, KH: 3, KW: 3, OH: 3, OW: 6, Stride: [2]int{2, 1}, Pad: one, Dilation: one, Groups: 1},
-	} {
-		x := uniform[float64](d.N*d.C*d.H*d.W, 1)
-		w := uniform[float64](d.O*d.C/d.Groups*d.KH*d.KW, 2)
-		bias := uniform[float64](d.O, 3)
-		want := convolve(d, x, w, bias)
-		for _, threads := range []Threads{1, 4} {
-			y := make([]float64, len(want))
-			Forward(threads, d, scratch, y, x, w, bias)
-			require.InDeltaSlice(t, want, y, 1e-12)
-		}
-		// Gradients belong to a linear function of x, and of w.
-		g, dx, dw := uniform[float64](len(want), 4), slices.Clone(x), slices.Clone(w)
-		GradInput(1, d, scratch, dx, g, w)
-		GradWeight(1, d, scratch, dw, g, x)
-		along := dot(g, convolve(d, x, w, make([]float64, d.O)))
-		require.InDelta(t, along, dot(dx, x), 1e-12)
-		require.InDelta(t, along, dot(dw, w), 1e-12)
 	}
 }
 

@@ -1,7 +1,7 @@
 package kernel
 
-// Convolutions of f32 whose output channels have one input channel each, as depthwise ones, with
-// strides of 1. The plane lies in a frame of zeros, so that all results take the same taps from it.
+// Convolutions of f32 with strides of 1, of planes in a frame of zeros, so that all results take the
+// same taps. Here are those whose output channels have one input channel each, as depthwise ones.
 
 // taps is such a convolution, of a framed plane.
 type taps[T Float] struct {
@@ -11,40 +11,54 @@ type taps[T Float] struct {
 	top, left                   int // of the plane within its frame
 }
 
-// fits reports whether there is assembly for it.
-func (t *taps[T]) fits() bool {
-	return hasAVX2() && t.width >= 8 && t.height >= tapLines && t.top >= 0 && t.left >= 0
-}
-
-// forwardTaps returns the taps of the convolution, and whether it is to take them: from five
-// channels of output on, a product with columns, which all of them share, is faster.
-func forwardTaps[T Float](d *Conv) (taps[T], bool) {
-	t := taps[T]{
-		rows: d.KH, columns: d.KW, width: d.OW, height: d.OH, line: d.W + 2*d.Pad[1],
-		across: d.Dilation[1], top: d.Pad[0], left: d.Pad[1],
+// forwardFrame returns the taps of the convolution.
+func forwardFrame[T Float](d *Conv) taps[T] {
+	line := d.W + 2*d.Pad[1]
+	return taps[T]{
+		rows: d.KH, columns: d.KW, width: d.OW, height: d.OH, line: line,
+		down: d.Dilation[0] * line, across: d.Dilation[1], top: d.Pad[0], left: d.Pad[1],
 	}
-	t.down = d.Dilation[0] * t.line
-	return t, isFloat32[T]() && d.C == d.Groups && d.O <= 4*d.Groups && d.Stride == [2]int{1, 1} && t.fits()
 }
 
-// gradientTaps are those of its input's gradient: each lies before the last one.
-func gradientTaps[T Float](d *Conv, w []T) (taps[T], bool) {
+// gradientFrame returns those of its input's gradient: each lies before the last one.
+func gradientFrame[T Float](d *Conv) taps[T] {
 	reach := [2]int{(d.KH - 1) * d.Dilation[0], (d.KW - 1) * d.Dilation[1]}
-	t := taps[T]{
-		rows: d.KH, columns: d.KW, width: d.W, height: d.H,
-		across: -d.Dilation[1], top: reach[0] - d.Pad[0], left: reach[1] - d.Pad[1],
+	left := reach[1] - d.Pad[1]
+	line := d.OW + 2*left
+	return taps[T]{
+		rows: d.KH, columns: d.KW, width: d.W, height: d.H, line: line,
+		down: -d.Dilation[0] * line, across: -d.Dilation[1], first: reach[0]*line + reach[1], top: reach[0] - d.Pad[0], left: left,
 	}
-	t.line = d.OW + 2*t.left
-	t.down, t.first = -d.Dilation[0]*t.line, reach[0]*t.line+reach[1]
-	if !isFloat32[T]() || d.C != d.Groups || d.O != d.Groups || d.Stride != [2]int{1, 1} || !t.fits() {
-		return t, false
-	}
-	for _, v := range w {
-		if v-v != 0 { // a product with the frame would be a NaN
-			return t, false
+}
+
+// framed reports whether there is assembly for convolutions of framed planes, and frames are not
+// much larger than these.
+func (t *taps[T]) framed(d *Conv) bool {
+	lines := t.height + (d.KH-1)*d.Dilation[0]
+	return hasAVX2() && isFloat32[T]() && d.Stride == [2]int{1, 1} && t.top >= 0 && t.left >= 0 && lines*t.line <= 8*t.height*t.width
+}
+
+func forwardTaps[T Float](d *Conv) (taps[T], bool) {
+	t := forwardFrame[T](d)
+	// From five channels of output on, a product with columns, which all of them share, is faster.
+	return t, d.C == d.Groups && d.O <= 4*d.Groups && t.framed(d) && t.fits()
+}
+
+func gradientTaps[T Float](d *Conv, w []T) (taps[T], bool) {
+	t := gradientFrame[T](d)
+	return t, d.C == d.Groups && d.O == d.Groups && t.framed(d) && t.fits() && finite(w)
+}
+
+func (t *taps[T]) fits() bool { return t.width >= 8 && t.height >= tapLines }
+
+// finite reports whether products with the zeros of a frame are zeros.
+func finite[T Float](x []T) bool {
+	for _, v := range x {
+		if v-v != 0 {
+			return false
 		}
 	}
-	return t, true
+	return true
 }
 
 // forward computes planes of the convolution. It is apart, as is gradInput, so that others allocate
@@ -76,12 +90,17 @@ func (t *taps[T]) planes(threads Threads, d *Conv, scratch Scratch[T], x []T, he
 		defer done()
 		clear(frame)
 		for plane := lo * d.C; plane < hi*d.C; plane++ {
-			for y := range height {
-				copy(frame[(t.top+y)*t.line+t.left:][:width], x[(plane*height+y)*width:])
-			}
+			t.fill(frame, x[plane*height*width:], height, width)
 			each(frame, plane)
 		}
 	})
+}
+
+// fill copies a plane into its frame.
+func (t *taps[T]) fill(frame, x []T, height, width int) {
+	for y := range height {
+		copy(frame[(t.top+y)*t.line+t.left:][:width], x[y*width:])
+	}
 }
 
 // run computes a plane of results.

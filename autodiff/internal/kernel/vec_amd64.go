@@ -3,13 +3,15 @@
 package kernel
 
 import (
+	"unsafe"
+
 	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
 	"github.com/isobit-ml/isobit/cpu"
 )
 
-// The loops of f32 that training spends its time in besides matrix products,
-// in assembly (see internal/gen/vectors.go and functions.go). Each works on a multiple of 8
-// elements and is followed by its Go loop for the rest; both give the same bits.
+// The loops that training spends its time in besides matrix products, in assembly (see
+// internal/gen/vectors.go). Each works on whole vectors and is followed by its Go loop for the rest;
+// both give the same bits.
 
 func hasAVX2() bool { return cpu.Allowed() >= cpu.AVX2 }
 
@@ -19,34 +21,25 @@ const runLength = 1 << 13
 
 // fast runs an assembly loop on the first elements of z and returns how many
 // it has done.
-func fast[T any](v vector, z, x, y []T) int {
-	n := len(z) &^ 7
-	if !hasAVX2() || n == 0 || !isFloat32[T]() {
+func fast[T Number](v vector, z, x, y []T) int { return fastBy(v, z, x, y, 0, 0) }
+
+// fastBy does so with numbers.
+func fastBy[T Number](v vector, z, x, y []T, a, b T) int {
+	step := 32 / int(unsafe.Sizeof(a))
+	if !hasAVX2() || len(z) < step || !isFloat[T]() {
 		return 0
 	}
+	wide := cpu.Allowed() >= cpu.AVX512 && len(z) >= 8*step // few elements may be a vector of AVX2 and no other
+	if wide {
+		step *= 2
+	}
+	n := len(z) &^ (step - 1)
 	for at := 0; at < n; at += runLength {
-		// y of one number is every element's
-		z0, x0, y0 := as[float32](&z[at]), as[float32](&x[at]), as[float32](&y[min(at, len(y)-1)])
 		length := min(runLength, n-at)
-		switch v { // what an indirect call takes, such as one number, would be allocated
-		case addVec:
-			addAVX2(z0, x0, y0, length)
-		case mulVec:
-			mulAVX2(z0, x0, y0, length)
-		case shiftVec:
-			shiftAVX2(z0, x0, y0, length)
-		case scaleVec:
-			scaleAVX2(z0, x0, y0, length)
-		case divVec:
-			divAVX2(z0, x0, y0, length)
-		case shareVec:
-			shareAVX2(z0, x0, y0, length)
-		case descendVec:
-			descendAVX2(z0, x0, y0, length)
-		case reluVec:
-			reluAVX2(z0, x0, y0, length)
-		case reluGradVec:
-			reluGradAVX2(z0, x0, y0, length)
+		if isFloat32[T]() {
+			runF32(v, wide, as[float32](&z[at]), as[float32](&x[at]), as[float32](&y[at]), float32(a), float32(b), length)
+		} else {
+			runF64(v, wide, as[float64](&z[at]), as[float64](&x[at]), as[float64](&y[at]), float64(a), float64(b), length)
 		}
 	}
 	return n
@@ -64,15 +57,24 @@ var functionLoops = [functions][2]func(z, x, dy *float32, table *[744]float64, n
 	geluGradOf: {geluGradAVX2, geluGradAVX512},
 }
 
-// fastFunction does so with a function's loop.
+// fastFunction does so with a function's loop. That of AVX-512 takes 16 elements at a time.
 func fastFunction[T any](f functionOf, z, x, dy []T) int {
 	n, isa := len(z)&^7, cpu.Allowed()
 	if isa < cpu.AVX2 || n == 0 || !isFloat32[T]() {
 		return 0
 	}
-	loop := functionLoops[f][isa-cpu.AVX2]
-	for at := 0; at < n; at += runLength {
-		loop(as[float32](&z[at]), as[float32](&x[at]), as[float32](&dy[at]), &detmath.ErfNumbers, min(runLength, n-at))
+	wide := 0
+	if isa == cpu.AVX512 {
+		wide = n &^ 15
+	}
+	for at := 0; at < n; {
+		loop, length := functionLoops[f][0], n-at
+		if at < wide {
+			loop, length = functionLoops[f][1], wide-at
+		}
+		length = min(runLength, length)
+		loop(as[float32](&z[at]), as[float32](&x[at]), as[float32](&dy[at]), &detmath.ErfNumbers, length)
+		at += length
 	}
 	return n
 }
@@ -86,6 +88,28 @@ func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {
 		loop = fusedTapsAVX2
 	}
 	loop(as[float32](&y[0]), as[float32](&x[0]), as[float32](&w[0]), t.rows, t.columns, t.down*4, t.across*4, t.line*4, t.width*4, t.width)
+}
+
+const weightTapCount = 9
+
+// fastWeightTaps does some lines of positions; at is in bytes, other distances in elements.
+func fastWeightTaps[T Float](chains, x, dy []T, at *[weightTapCount]int, width, lines, xStep, xSkip int) {
+	weightTapsAVX2(as[[weightTapCount][channelLanes]float32](&chains[0]), as[float32](&x[0]), as[float32](&dy[0]), at, lines, xStep*4, xSkip*4, width)
+}
+
+// fastPanel is how many columns fastConvolve has.
+func fastPanel() int { return 16 << (cpu.Allowed() - cpu.AVX2) }
+
+// fastConvolve multiplies rows of a with a panel of x, whose rows begin at some elements.
+func fastConvolve[T Float](a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
+	loop := convolveAVX2
+	if cpu.Allowed() == cpu.AVX512 {
+		loop = convolveAVX512
+	}
+	const most = 48 // rows in a call, see runLength
+	for i := 0; i < rows; i += most {
+		loop(as[float32](&a[i*aRow]), aRow*4, min(most, rows-i), as[float32](&x[0]), &at[0], len(at), as[float32](&y[i*yRow]), yRow*4, int(with&moreOf), int(with&addTo))
+	}
 }
 
 // fastPool does all windows of a row.

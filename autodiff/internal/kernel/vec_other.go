@@ -6,13 +6,27 @@ package kernel
 
 func hasAVX2() bool { return false }
 
-func fast[T any](v vector, z, x, y []T) int { return 0 }
+func fast[T Number](v vector, z, x, y []T) int { return 0 }
+
+func fastBy[T Number](v vector, z, x, y []T, a, b T) int { return 0 }
 
 func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 
 const tapLines = 1
 
 func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {}
+
+const weightTapCount = 1
+
+func fastWeightTaps[T Float](chains, x, dy []T, at *[weightTapCount]int, width, lines, xStep, xSkip int) {
+}
+
+func fastPanel() int { return 1 }
+
+func fastConvolve[T Float](a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
+}
+
+const runLength = 1
 
 func fastLanes[T any](acc *[lanes]T, x []T) int { return 0 }
 

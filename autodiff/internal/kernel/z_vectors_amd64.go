@@ -4,50 +4,341 @@
 
 package kernel
 
-// addAVX2 is: z[i] = x[i] + y[i], for n a multiple of 8.
-//
 //go:noescape
-func addAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// mulAVX2 is: z[i] = x[i] * y[i], for n a multiple of 8.
-//
 //go:noescape
-func mulAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// shiftAVX2 is: z[i] = x[i] + y[0], for n a multiple of 8.
-//
 //go:noescape
-func shiftAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// scaleAVX2 is: z[i] = x[i] * y[0], for n a multiple of 8.
-//
 //go:noescape
-func scaleAVX2(z *float32, x *float32, y *float32, n int)
+func addXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// divAVX2 is: z[i] = x[i] / y[i], for n a multiple of 8.
-//
 //go:noescape
-func divAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// shareAVX2 is: z[i] = x[i] / y[0], for n a multiple of 8.
-//
 //go:noescape
-func shareAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// descendAVX2 is: z[i] -= x[i] * y[0], for n a multiple of 8.
-//
 //go:noescape
-func descendAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
-// reluAVX2 is: z[i] = max(x[i], 0), for n a multiple of 8.
-//
 //go:noescape
-func reluAVX2(z *float32, x *float32, y *float32, n int)
+func addXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
-// reluGradAVX2 is: z[i] = x[i] if y[i] != 0, else 0, for n a multiple of 8.
-//
 //go:noescape
-func reluGradAVX2(z *float32, x *float32, y *float32, n int)
+func subXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func subAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func subAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func mulXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func mulXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func divAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func divAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func maxXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func maxXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func minXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func minXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func descendZXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func descendZXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func descendZXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func descendZXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func negXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func negXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func negXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func negXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func absXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func absXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func absXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func absXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func signXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func signXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func signXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func signXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sqrtXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sqrtXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sqrtXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sqrtXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func floorXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func floorXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func floorXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func floorXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func ceilXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func ceilXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func ceilXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func ceilXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func roundXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func roundXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func roundXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func roundXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func reluGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func reluGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func tanhGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func tanhGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func tanhGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func tanhGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sigmoidGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sigmoidGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func sigmoidGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func sigmoidGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampXABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampXABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampXABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampXABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampGradXYABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampGradXYABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+
+//go:noescape
+func clampGradXYABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+
+//go:noescape
+func clampGradXYABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
 // addLanesAVX2 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
 //
@@ -59,42 +350,42 @@ func addLanesAVX2(acc *[64]float32, x *float32, n int)
 //go:noescape
 func maxPool2AVX2(y *float32, at *int32, a *float32, b *float32, first int32, w int32, n int)
 
-// expAVX512 is: z[i] = Exp32(x[i]), for n a multiple of 8, not 0.
+// expAVX512 is: z[i] = Exp32(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func expAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// logAVX512 is: z[i] = Log(x[i]), for n a multiple of 8, not 0.
+// logAVX512 is: z[i] = Log(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func logAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// log1pAVX512 is: z[i] = Log1p(x[i]), for n a multiple of 8, not 0.
+// log1pAVX512 is: z[i] = Log1p(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func log1pAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// tanhAVX512 is: z[i] = Tanh32(x[i]), for n a multiple of 8, not 0.
+// tanhAVX512 is: z[i] = Tanh32(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func tanhAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// sigmoidAVX512 is: z[i] = Sigmoid32(x[i]), for n a multiple of 8, not 0.
+// sigmoidAVX512 is: z[i] = Sigmoid32(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func sigmoidAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// erfAVX512 is: z[i] = Erf(x[i]), for n a multiple of 8, not 0.
+// erfAVX512 is: z[i] = Erf(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func erfAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// geluAVX512 is: z[i] = Gelu(x[i]), for n a multiple of 8, not 0.
+// geluAVX512 is: z[i] = Gelu(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func geluAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
-// geluGradAVX512 is: z[i] = dy[i] * GeluGrad(x[i]), for n a multiple of 8, not 0.
+// geluGradAVX512 is: z[i] = dy[i] * GeluGrad(x[i]), for n a multiple of 16, not 0.
 //
 //go:noescape
 func geluGradAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
@@ -148,3 +439,20 @@ func fusedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, do
 //
 //go:noescape
 func roundedTapsAVX2(y *float32, x *float32, w *float32, rows int, columns int, down int, across int, xStep int, yStep int, n int)
+
+// weightTapsAVX2 is: sums[k][c] = fma(dy[i][c], x[i*xStep+at[k]][c], sums[k][c]) for each position i of each line, n of them; after a line x moves on by xSkip, too; distances are in bytes.
+//
+//go:noescape
+func weightTapsAVX2(sums *[9][8]float32, x *float32, dy *float32, at *[9]int, lines int, xStep int, xSkip int, n int)
+
+// convolveAVX512 computes chains over k of fma(a[i][k], x[at[k]+j], sum) for two vectors of j, where rows of a and y
+// lie bytes apart. Chains begin with y[i][j] if there are more, else with 0, and are stored there or, with add, added.
+//
+//go:noescape
+func convolveAVX512(a *float32, aRow int, rows int, x *float32, at *int32, steps int, y *float32, yRow int, more int, add int)
+
+// convolveAVX2 computes chains over k of fma(a[i][k], x[at[k]+j], sum) for two vectors of j, where rows of a and y
+// lie bytes apart. Chains begin with y[i][j] if there are more, else with 0, and are stored there or, with add, added.
+//
+//go:noescape
+func convolveAVX2(a *float32, aRow int, rows int, x *float32, at *int32, steps int, y *float32, yRow int, more int, add int)

@@ -4,425 +4,5856 @@
 
 #include "textflag.h"
 
-// func addAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·addAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
+// func addXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VMOVUPS (CX)(SI*1), Y0
-	VADDPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	VMOVUPS 32(CX)(SI*1), Y0
-	VADDPS  32(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 32(AX)(SI*1)
-	VMOVUPS 64(CX)(SI*1), Y0
-	VADDPS  64(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 64(AX)(SI*1)
-	VMOVUPS 96(CX)(SI*1), Y0
-	VADDPS  96(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 96(AX)(SI*1)
-	ADDQ    $+128, SI
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z5, Z1, Z1
+	VADDPS  Z6, Z2, Z2
+	VADDPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ SI, DI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(SI*1), Y0
-	VADDPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $+32, SI
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ SI, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func mulAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·mulAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
+// func addXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VMOVUPS (CX)(SI*1), Y0
-	VMULPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	VMOVUPS 32(CX)(SI*1), Y0
-	VMULPS  32(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 32(AX)(SI*1)
-	VMOVUPS 64(CX)(SI*1), Y0
-	VMULPS  64(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 64(AX)(SI*1)
-	VMOVUPS 96(CX)(SI*1), Y0
-	VMULPS  96(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 96(AX)(SI*1)
-	ADDQ    $+128, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ SI, DI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(SI*1), Y0
-	VMULPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $+32, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ SI, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func shiftAVX2(z *float32, x *float32, y *float32, n int)
+// func addXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 // Requires: AVX
-TEXT ·shiftAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+TEXT ·addXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func addXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·addXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func addXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
 	JMP          wide_test
 
 wide:
-	VMOVUPS (CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMOVUPS 32(CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMOVUPS 64(CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMOVUPS 96(CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VADDPS  Z0, Z1, Z1
+	VADDPS  Z0, Z2, Z2
+	VADDPS  Z0, Z3, Z3
+	VADDPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(DX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPS (BX)(CX*1), Z1
+	VADDPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func scaleAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·scaleAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+// func addXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·addXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
 	JMP          wide_test
 
 wide:
-	VMULPS  (CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMULPS  32(CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMULPS  64(CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMULPS  96(CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VADDPD  Z0, Z1, Z1
+	VADDPD  Z0, Z2, Z2
+	VADDPD  Z0, Z3, Z3
+	VADDPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VMULPS  (CX)(DX*1), Y0, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPD (BX)(CX*1), Z1
+	VADDPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func divAVX2(z *float32, x *float32, y *float32, n int)
+// func addXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 // Requires: AVX
-TEXT ·divAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
-
-wide:
-	VMOVUPS (CX)(SI*1), Y0
-	VDIVPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	VMOVUPS 32(CX)(SI*1), Y0
-	VDIVPS  32(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 32(AX)(SI*1)
-	VMOVUPS 64(CX)(SI*1), Y0
-	VDIVPS  64(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 64(AX)(SI*1)
-	VMOVUPS 96(CX)(SI*1), Y0
-	VDIVPS  96(DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, 96(AX)(SI*1)
-	ADDQ    $+128, SI
-
-wide_test:
-	CMPQ SI, DI
-	JLE  wide
-	SUBQ $+32, BX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (CX)(SI*1), Y0
-	VDIVPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $+32, SI
-
-narrow_test:
-	CMPQ SI, BX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func shareAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·shareAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+TEXT ·addXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
 	JMP          wide_test
 
 wide:
-	VMOVUPS (CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMOVUPS 32(CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMOVUPS 64(CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMOVUPS 96(CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VADDPS  Y0, Y1, Y1
+	VADDPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+32, AX
 	JMP  narrow_test
 
 narrow:
-	VMOVUPS (CX)(DX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPS (BX)(CX*1), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func descendAVX2(z *float32, x *float32, y *float32, n int)
+// func addXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 // Requires: AVX
-TEXT ·descendAVX2(SB), NOSPLIT, $0-32
-	MOVQ         z+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	VBROADCASTSS (DX), Y0
-	SHLQ         $0x02, BX
-	XORQ         DX, DX
-	MOVQ         BX, SI
-	SUBQ         $+128, SI
+TEXT ·addXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
 	JMP          wide_test
 
 wide:
-	VMULPS  (CX)(DX*1), Y0, Y2
-	VMOVUPS (AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	VMULPS  32(CX)(DX*1), Y0, Y2
-	VMOVUPS 32(AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, 32(AX)(DX*1)
-	VMULPS  64(CX)(DX*1), Y0, Y2
-	VMOVUPS 64(AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, 64(AX)(DX*1)
-	VMULPS  96(CX)(DX*1), Y0, Y2
-	VMOVUPS 96(AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, 96(AX)(DX*1)
-	ADDQ    $+128, DX
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VADDPD  Y0, Y1, Y1
+	VADDPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
 
 wide_test:
-	CMPQ DX, SI
+	CMPQ CX, SI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+32, AX
 	JMP  narrow_test
 
 narrow:
-	VMULPS  (CX)(DX*1), Y0, Y2
-	VMOVUPS (AX)(DX*1), Y1
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $+32, DX
+	VMOVUPD (BX)(CX*1), Y1
+	VADDPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
 
 narrow_test:
-	CMPQ DX, BX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func reluAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·reluAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), DX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, DX
-	XORQ   BX, BX
-	MOVQ   DX, SI
-	SUBQ   $+128, SI
-	JMP    wide_test
+// func subXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VADDPS  (CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, (AX)(BX*1)
-	VADDPS  32(CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, 32(AX)(BX*1)
-	VADDPS  64(CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, 64(AX)(BX*1)
-	VADDPS  96(CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, 96(AX)(BX*1)
-	ADDQ    $+128, BX
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z5, Z1, Z1
+	VSUBPS  Z6, Z2, Z2
+	VSUBPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ BX, SI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, DX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VADDPS  (CX)(BX*1), Y0, Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, (AX)(BX*1)
-	ADDQ    $+32, BX
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ BX, DX
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
 
-// func reluGradAVX2(z *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·reluGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ   z+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   y+16(FP), DX
-	MOVQ   n+24(FP), BX
-	VXORPS Y0, Y0, Y0
-	SHLQ   $0x02, BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $+128, DI
-	JMP    wide_test
+// func subXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
 
 wide:
-	VCMPPS  $0x04, (DX)(SI*1), Y0, Y1
-	VANDPS  (CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, (AX)(SI*1)
-	VCMPPS  $0x04, 32(DX)(SI*1), Y0, Y1
-	VANDPS  32(CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, 32(AX)(SI*1)
-	VCMPPS  $0x04, 64(DX)(SI*1), Y0, Y1
-	VANDPS  64(CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, 64(AX)(SI*1)
-	VCMPPS  $0x04, 96(DX)(SI*1), Y0, Y1
-	VANDPS  96(CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, 96(AX)(SI*1)
-	ADDQ    $+128, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VSUBPD  Z4, Z0, Z0
+	VSUBPD  Z5, Z1, Z1
+	VSUBPD  Z6, Z2, Z2
+	VSUBPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
 
 wide_test:
-	CMPQ SI, DI
+	CMPQ CX, DI
 	JLE  wide
-	SUBQ $+32, BX
+	SUBQ $+64, AX
 	JMP  narrow_test
 
 narrow:
-	VCMPPS  $0x04, (DX)(SI*1), Y0, Y1
-	VANDPS  (CX)(SI*1), Y1, Y1
-	VMOVUPS Y1, (AX)(SI*1)
-	ADDQ    $+32, SI
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VSUBPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
 
 narrow_test:
-	CMPQ SI, BX
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·subXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VSUBPS  Y2, Y0, Y0
+	VSUBPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·subXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VSUBPD  Y2, Y0, Y0
+	VSUBPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VSUBPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VSUBPS  Z0, Z1, Z1
+	VSUBPS  Z0, Z2, Z2
+	VSUBPS  Z0, Z3, Z3
+	VSUBPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VSUBPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·subXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VSUBPD  Z0, Z1, Z1
+	VSUBPD  Z0, Z2, Z2
+	VSUBPD  Z0, Z3, Z3
+	VSUBPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VSUBPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·subXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VSUBPS  Y0, Y1, Y1
+	VSUBPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·subXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VSUBPD  Y0, Y1, Y1
+	VSUBPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VSUBPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VSUBPS  Z1, Z0, Z1
+	VSUBPS  Z2, Z0, Z2
+	VSUBPS  Z3, Z0, Z3
+	VSUBPS  Z4, Z0, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VSUBPS  Z1, Z0, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VSUBPD  Z1, Z0, Z1
+	VSUBPD  Z2, Z0, Z2
+	VSUBPD  Z3, Z0, Z3
+	VSUBPD  Z4, Z0, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VSUBPD  Z1, Z0, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·subAXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VSUBPS  Y1, Y0, Y1
+	VSUBPS  Y2, Y0, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VSUBPS  Y1, Y0, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func subAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·subAXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VSUBPD  Y1, Y0, Y1
+	VSUBPD  Y2, Y0, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VSUBPD  Y1, Y0, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z6, Z2, Z2
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VMULPD  Z4, Z0, Z0
+	VMULPD  Z5, Z1, Z1
+	VMULPD  Z6, Z2, Z2
+	VMULPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VMULPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·mulXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·mulXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMULPD  Y2, Y0, Y0
+	VMULPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VMULPS  Z0, Z1, Z1
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z0, Z3, Z3
+	VMULPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VMULPD  Z0, Z1, Z1
+	VMULPD  Z0, Z2, Z2
+	VMULPD  Z0, Z3, Z3
+	VMULPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VMULPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·mulXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func mulXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·mulXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VMULPD  Y0, Y1, Y1
+	VMULPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VMULPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VDIVPS  Z4, Z0, Z0
+	VDIVPS  Z5, Z1, Z1
+	VDIVPS  Z6, Z2, Z2
+	VDIVPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VDIVPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VDIVPD  Z4, Z0, Z0
+	VDIVPD  Z5, Z1, Z1
+	VDIVPD  Z6, Z2, Z2
+	VDIVPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VDIVPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·divXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VDIVPS  Y2, Y0, Y0
+	VDIVPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VDIVPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·divXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VDIVPD  Y2, Y0, Y0
+	VDIVPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VDIVPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VDIVPS  Z0, Z1, Z1
+	VDIVPS  Z0, Z2, Z2
+	VDIVPS  Z0, Z3, Z3
+	VDIVPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·divXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VDIVPD  Z0, Z1, Z1
+	VDIVPD  Z0, Z2, Z2
+	VDIVPD  Z0, Z3, Z3
+	VDIVPD  Z0, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VDIVPD  Z0, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·divXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VDIVPS  Y0, Y1, Y1
+	VDIVPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·divXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VDIVPD  Y0, Y1, Y1
+	VDIVPD  Y0, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·divAXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z1
+	VMOVUPS 64(BX)(CX*1), Z2
+	VMOVUPS 128(BX)(CX*1), Z3
+	VMOVUPS 192(BX)(CX*1), Z4
+	VDIVPS  Z1, Z0, Z1
+	VDIVPS  Z2, Z0, Z2
+	VDIVPS  Z3, Z0, Z3
+	VDIVPS  Z4, Z0, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z1
+	VDIVPS  Z1, Z0, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·divAXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Z0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z1
+	VMOVUPD 64(BX)(CX*1), Z2
+	VMOVUPD 128(BX)(CX*1), Z3
+	VMOVUPD 192(BX)(CX*1), Z4
+	VDIVPD  Z1, Z0, Z1
+	VDIVPD  Z2, Z0, Z2
+	VDIVPD  Z3, Z0, Z3
+	VDIVPD  Z4, Z0, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z1
+	VDIVPD  Z1, Z0, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·divAXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y1
+	VMOVUPS 32(BX)(CX*1), Y2
+	VDIVPS  Y1, Y0, Y1
+	VDIVPS  Y2, Y0, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y1
+	VDIVPS  Y1, Y0, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func divAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·divAXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	VBROADCASTSD a+24(FP), Y0
+	MOVQ         x+8(FP), BX
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y1
+	VMOVUPD 32(BX)(CX*1), Y2
+	VDIVPD  Y1, Y0, Y1
+	VDIVPD  Y2, Y0, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y1
+	VDIVPD  Y1, Y0, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   (SI)(CX*1), Z4
+	VMOVUPS   64(SI)(CX*1), Z5
+	VMOVUPS   128(SI)(CX*1), Z6
+	VMOVUPS   192(SI)(CX*1), Z7
+	VMAXPS    Z4, Z0, Z8
+	VMAXPS    Z5, Z1, Z9
+	VMAXPS    Z6, Z2, Z10
+	VMAXPS    Z7, Z3, Z11
+	VMAXPS    Z0, Z4, Z12
+	VMAXPS    Z1, Z5, Z13
+	VMAXPS    Z2, Z6, Z14
+	VMAXPS    Z3, Z7, Z15
+	VANDPS    Z8, Z12, Z8
+	VANDPS    Z9, Z13, Z9
+	VANDPS    Z10, Z14, Z10
+	VANDPS    Z11, Z15, Z11
+	VCMPPS    $0x03, Z4, Z0, K1
+	VCMPPS    $0x03, Z5, Z1, K2
+	VCMPPS    $0x03, Z6, Z2, K3
+	VCMPPS    $0x03, Z7, Z3, K4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z5, Z1, Z1
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z7, Z3, Z3
+	VBLENDMPS Z0, Z8, K1, Z0
+	VBLENDMPS Z1, Z9, K2, Z1
+	VBLENDMPS Z2, Z10, K3, Z2
+	VBLENDMPS Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (DX)(CX*1)
+	VMOVUPS   Z1, 64(DX)(CX*1)
+	VMOVUPS   Z2, 128(DX)(CX*1)
+	VMOVUPS   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   (SI)(CX*1), Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z2, Z3, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VADDPS    Z1, Z0, Z0
+	VBLENDMPS Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   (SI)(CX*1), Z4
+	VMOVUPD   64(SI)(CX*1), Z5
+	VMOVUPD   128(SI)(CX*1), Z6
+	VMOVUPD   192(SI)(CX*1), Z7
+	VMAXPD    Z4, Z0, Z8
+	VMAXPD    Z5, Z1, Z9
+	VMAXPD    Z6, Z2, Z10
+	VMAXPD    Z7, Z3, Z11
+	VMAXPD    Z0, Z4, Z12
+	VMAXPD    Z1, Z5, Z13
+	VMAXPD    Z2, Z6, Z14
+	VMAXPD    Z3, Z7, Z15
+	VANDPD    Z8, Z12, Z8
+	VANDPD    Z9, Z13, Z9
+	VANDPD    Z10, Z14, Z10
+	VANDPD    Z11, Z15, Z11
+	VCMPPD    $0x03, Z4, Z0, K1
+	VCMPPD    $0x03, Z5, Z1, K2
+	VCMPPD    $0x03, Z6, Z2, K3
+	VCMPPD    $0x03, Z7, Z3, K4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VBLENDMPD Z0, Z8, K1, Z0
+	VBLENDMPD Z1, Z9, K2, Z1
+	VBLENDMPD Z2, Z10, K3, Z2
+	VBLENDMPD Z3, Z11, K4, Z3
+	VMOVUPD   Z0, (DX)(CX*1)
+	VMOVUPD   Z1, 64(DX)(CX*1)
+	VMOVUPD   Z2, 128(DX)(CX*1)
+	VMOVUPD   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   (SI)(CX*1), Z1
+	VMAXPD    Z1, Z0, Z2
+	VMAXPD    Z0, Z1, Z3
+	VANDPD    Z2, Z3, Z2
+	VCMPPD    $0x03, Z1, Z0, K1
+	VADDPD    Z1, Z0, Z0
+	VBLENDMPD Z0, Z2, K1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·maxXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   32(BX)(CX*1), Y1
+	VMOVUPS   (SI)(CX*1), Y2
+	VMOVUPS   32(SI)(CX*1), Y3
+	VMAXPS    Y2, Y0, Y4
+	VMAXPS    Y3, Y1, Y5
+	VMAXPS    Y0, Y2, Y6
+	VMAXPS    Y1, Y3, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCMPPS    $0x03, Y2, Y0, Y6
+	VCMPPS    $0x03, Y3, Y1, Y7
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VBLENDVPS Y6, Y0, Y4, Y0
+	VBLENDVPS Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   (SI)(CX*1), Y1
+	VMAXPS    Y1, Y0, Y2
+	VMAXPS    Y0, Y1, Y3
+	VANDPS    Y2, Y3, Y2
+	VCMPPS    $0x03, Y1, Y0, Y3
+	VADDPS    Y1, Y0, Y0
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·maxXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   32(BX)(CX*1), Y1
+	VMOVUPD   (SI)(CX*1), Y2
+	VMOVUPD   32(SI)(CX*1), Y3
+	VMAXPD    Y2, Y0, Y4
+	VMAXPD    Y3, Y1, Y5
+	VMAXPD    Y0, Y2, Y6
+	VMAXPD    Y1, Y3, Y7
+	VANDPD    Y4, Y6, Y4
+	VANDPD    Y5, Y7, Y5
+	VCMPPD    $0x03, Y2, Y0, Y6
+	VCMPPD    $0x03, Y3, Y1, Y7
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VBLENDVPD Y6, Y0, Y4, Y0
+	VBLENDVPD Y7, Y1, Y5, Y1
+	VMOVUPD   Y0, (DX)(CX*1)
+	VMOVUPD   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   (SI)(CX*1), Y1
+	VMAXPD    Y1, Y0, Y2
+	VMAXPD    Y0, Y1, Y3
+	VANDPD    Y2, Y3, Y2
+	VCMPPD    $0x03, Y1, Y0, Y3
+	VADDPD    Y1, Y0, Y0
+	VBLENDVPD Y3, Y0, Y2, Y0
+	VMOVUPD   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMOVUPS   64(BX)(CX*1), Z2
+	VMOVUPS   128(BX)(CX*1), Z3
+	VMOVUPS   192(BX)(CX*1), Z4
+	VMAXPS    Z0, Z1, Z5
+	VMAXPS    Z0, Z2, Z6
+	VMAXPS    Z0, Z3, Z7
+	VMAXPS    Z0, Z4, Z8
+	VMAXPS    Z1, Z0, Z9
+	VMAXPS    Z2, Z0, Z10
+	VMAXPS    Z3, Z0, Z11
+	VMAXPS    Z4, Z0, Z12
+	VANDPS    Z5, Z9, Z5
+	VANDPS    Z6, Z10, Z6
+	VANDPS    Z7, Z11, Z7
+	VANDPS    Z8, Z12, Z8
+	VCMPPS    $0x03, Z0, Z1, K1
+	VCMPPS    $0x03, Z0, Z2, K2
+	VCMPPS    $0x03, Z0, Z3, K3
+	VCMPPS    $0x03, Z0, Z4, K4
+	VADDPS    Z0, Z1, Z1
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z4, Z4
+	VBLENDMPS Z1, Z5, K1, Z1
+	VBLENDMPS Z2, Z6, K2, Z2
+	VBLENDMPS Z3, Z7, K3, Z3
+	VBLENDMPS Z4, Z8, K4, Z4
+	VMOVUPS   Z1, (DX)(CX*1)
+	VMOVUPS   Z2, 64(DX)(CX*1)
+	VMOVUPS   Z3, 128(DX)(CX*1)
+	VMOVUPS   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMAXPS    Z0, Z1, Z2
+	VMAXPS    Z1, Z0, Z3
+	VANDPS    Z2, Z3, Z2
+	VCMPPS    $0x03, Z0, Z1, K1
+	VADDPS    Z0, Z1, Z1
+	VBLENDMPS Z1, Z2, K1, Z1
+	VMOVUPS   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMOVUPD   64(BX)(CX*1), Z2
+	VMOVUPD   128(BX)(CX*1), Z3
+	VMOVUPD   192(BX)(CX*1), Z4
+	VMAXPD    Z0, Z1, Z5
+	VMAXPD    Z0, Z2, Z6
+	VMAXPD    Z0, Z3, Z7
+	VMAXPD    Z0, Z4, Z8
+	VMAXPD    Z1, Z0, Z9
+	VMAXPD    Z2, Z0, Z10
+	VMAXPD    Z3, Z0, Z11
+	VMAXPD    Z4, Z0, Z12
+	VANDPD    Z5, Z9, Z5
+	VANDPD    Z6, Z10, Z6
+	VANDPD    Z7, Z11, Z7
+	VANDPD    Z8, Z12, Z8
+	VCMPPD    $0x03, Z0, Z1, K1
+	VCMPPD    $0x03, Z0, Z2, K2
+	VCMPPD    $0x03, Z0, Z3, K3
+	VCMPPD    $0x03, Z0, Z4, K4
+	VADDPD    Z0, Z1, Z1
+	VADDPD    Z0, Z2, Z2
+	VADDPD    Z0, Z3, Z3
+	VADDPD    Z0, Z4, Z4
+	VBLENDMPD Z1, Z5, K1, Z1
+	VBLENDMPD Z2, Z6, K2, Z2
+	VBLENDMPD Z3, Z7, K3, Z3
+	VBLENDMPD Z4, Z8, K4, Z4
+	VMOVUPD   Z1, (DX)(CX*1)
+	VMOVUPD   Z2, 64(DX)(CX*1)
+	VMOVUPD   Z3, 128(DX)(CX*1)
+	VMOVUPD   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMAXPD    Z0, Z1, Z2
+	VMAXPD    Z1, Z0, Z3
+	VANDPD    Z2, Z3, Z2
+	VCMPPD    $0x03, Z0, Z1, K1
+	VADDPD    Z0, Z1, Z1
+	VBLENDMPD Z1, Z2, K1, Z1
+	VMOVUPD   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·maxXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMOVUPS   32(BX)(CX*1), Y2
+	VMAXPS    Y0, Y1, Y3
+	VMAXPS    Y0, Y2, Y4
+	VMAXPS    Y1, Y0, Y5
+	VMAXPS    Y2, Y0, Y6
+	VANDPS    Y3, Y5, Y3
+	VANDPS    Y4, Y6, Y4
+	VCMPPS    $0x03, Y0, Y1, Y5
+	VCMPPS    $0x03, Y0, Y2, Y6
+	VADDPS    Y0, Y1, Y1
+	VADDPS    Y0, Y2, Y2
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VMOVUPS   Y1, (DX)(CX*1)
+	VMOVUPS   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMAXPS    Y0, Y1, Y2
+	VMAXPS    Y1, Y0, Y3
+	VANDPS    Y2, Y3, Y2
+	VCMPPS    $0x03, Y0, Y1, Y3
+	VADDPS    Y0, Y1, Y1
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VMOVUPS   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func maxXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·maxXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMOVUPD   32(BX)(CX*1), Y2
+	VMAXPD    Y0, Y1, Y3
+	VMAXPD    Y0, Y2, Y4
+	VMAXPD    Y1, Y0, Y5
+	VMAXPD    Y2, Y0, Y6
+	VANDPD    Y3, Y5, Y3
+	VANDPD    Y4, Y6, Y4
+	VCMPPD    $0x03, Y0, Y1, Y5
+	VCMPPD    $0x03, Y0, Y2, Y6
+	VADDPD    Y0, Y1, Y1
+	VADDPD    Y0, Y2, Y2
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VMOVUPD   Y1, (DX)(CX*1)
+	VMOVUPD   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMAXPD    Y0, Y1, Y2
+	VMAXPD    Y1, Y0, Y3
+	VANDPD    Y2, Y3, Y2
+	VCMPPD    $0x03, Y0, Y1, Y3
+	VADDPD    Y0, Y1, Y1
+	VBLENDVPD Y3, Y1, Y2, Y1
+	VMOVUPD   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   (SI)(CX*1), Z4
+	VMOVUPS   64(SI)(CX*1), Z5
+	VMOVUPS   128(SI)(CX*1), Z6
+	VMOVUPS   192(SI)(CX*1), Z7
+	VMINPS    Z4, Z0, Z8
+	VMINPS    Z5, Z1, Z9
+	VMINPS    Z6, Z2, Z10
+	VMINPS    Z7, Z3, Z11
+	VMINPS    Z0, Z4, Z12
+	VMINPS    Z1, Z5, Z13
+	VMINPS    Z2, Z6, Z14
+	VMINPS    Z3, Z7, Z15
+	VORPS     Z8, Z12, Z8
+	VORPS     Z9, Z13, Z9
+	VORPS     Z10, Z14, Z10
+	VORPS     Z11, Z15, Z11
+	VCMPPS    $0x03, Z4, Z0, K1
+	VCMPPS    $0x03, Z5, Z1, K2
+	VCMPPS    $0x03, Z6, Z2, K3
+	VCMPPS    $0x03, Z7, Z3, K4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z5, Z1, Z1
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z7, Z3, Z3
+	VBLENDMPS Z0, Z8, K1, Z0
+	VBLENDMPS Z1, Z9, K2, Z1
+	VBLENDMPS Z2, Z10, K3, Z2
+	VBLENDMPS Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (DX)(CX*1)
+	VMOVUPS   Z1, 64(DX)(CX*1)
+	VMOVUPS   Z2, 128(DX)(CX*1)
+	VMOVUPS   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   (SI)(CX*1), Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z3
+	VORPS     Z2, Z3, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VADDPS    Z1, Z0, Z0
+	VBLENDMPS Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   (SI)(CX*1), Z4
+	VMOVUPD   64(SI)(CX*1), Z5
+	VMOVUPD   128(SI)(CX*1), Z6
+	VMOVUPD   192(SI)(CX*1), Z7
+	VMINPD    Z4, Z0, Z8
+	VMINPD    Z5, Z1, Z9
+	VMINPD    Z6, Z2, Z10
+	VMINPD    Z7, Z3, Z11
+	VMINPD    Z0, Z4, Z12
+	VMINPD    Z1, Z5, Z13
+	VMINPD    Z2, Z6, Z14
+	VMINPD    Z3, Z7, Z15
+	VORPD     Z8, Z12, Z8
+	VORPD     Z9, Z13, Z9
+	VORPD     Z10, Z14, Z10
+	VORPD     Z11, Z15, Z11
+	VCMPPD    $0x03, Z4, Z0, K1
+	VCMPPD    $0x03, Z5, Z1, K2
+	VCMPPD    $0x03, Z6, Z2, K3
+	VCMPPD    $0x03, Z7, Z3, K4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VBLENDMPD Z0, Z8, K1, Z0
+	VBLENDMPD Z1, Z9, K2, Z1
+	VBLENDMPD Z2, Z10, K3, Z2
+	VBLENDMPD Z3, Z11, K4, Z3
+	VMOVUPD   Z0, (DX)(CX*1)
+	VMOVUPD   Z1, 64(DX)(CX*1)
+	VMOVUPD   Z2, 128(DX)(CX*1)
+	VMOVUPD   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   (SI)(CX*1), Z1
+	VMINPD    Z1, Z0, Z2
+	VMINPD    Z0, Z1, Z3
+	VORPD     Z2, Z3, Z2
+	VCMPPD    $0x03, Z1, Z0, K1
+	VADDPD    Z1, Z0, Z0
+	VBLENDMPD Z0, Z2, K1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·minXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   32(BX)(CX*1), Y1
+	VMOVUPS   (SI)(CX*1), Y2
+	VMOVUPS   32(SI)(CX*1), Y3
+	VMINPS    Y2, Y0, Y4
+	VMINPS    Y3, Y1, Y5
+	VMINPS    Y0, Y2, Y6
+	VMINPS    Y1, Y3, Y7
+	VORPS     Y4, Y6, Y4
+	VORPS     Y5, Y7, Y5
+	VCMPPS    $0x03, Y2, Y0, Y6
+	VCMPPS    $0x03, Y3, Y1, Y7
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VBLENDVPS Y6, Y0, Y4, Y0
+	VBLENDVPS Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   (SI)(CX*1), Y1
+	VMINPS    Y1, Y0, Y2
+	VMINPS    Y0, Y1, Y3
+	VORPS     Y2, Y3, Y2
+	VCMPPS    $0x03, Y1, Y0, Y3
+	VADDPS    Y1, Y0, Y0
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·minXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   32(BX)(CX*1), Y1
+	VMOVUPD   (SI)(CX*1), Y2
+	VMOVUPD   32(SI)(CX*1), Y3
+	VMINPD    Y2, Y0, Y4
+	VMINPD    Y3, Y1, Y5
+	VMINPD    Y0, Y2, Y6
+	VMINPD    Y1, Y3, Y7
+	VORPD     Y4, Y6, Y4
+	VORPD     Y5, Y7, Y5
+	VCMPPD    $0x03, Y2, Y0, Y6
+	VCMPPD    $0x03, Y3, Y1, Y7
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VBLENDVPD Y6, Y0, Y4, Y0
+	VBLENDVPD Y7, Y1, Y5, Y1
+	VMOVUPD   Y0, (DX)(CX*1)
+	VMOVUPD   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   (SI)(CX*1), Y1
+	VMINPD    Y1, Y0, Y2
+	VMINPD    Y0, Y1, Y3
+	VORPD     Y2, Y3, Y2
+	VCMPPD    $0x03, Y1, Y0, Y3
+	VADDPD    Y1, Y0, Y0
+	VBLENDVPD Y3, Y0, Y2, Y0
+	VMOVUPD   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMOVUPS   64(BX)(CX*1), Z2
+	VMOVUPS   128(BX)(CX*1), Z3
+	VMOVUPS   192(BX)(CX*1), Z4
+	VMINPS    Z0, Z1, Z5
+	VMINPS    Z0, Z2, Z6
+	VMINPS    Z0, Z3, Z7
+	VMINPS    Z0, Z4, Z8
+	VMINPS    Z1, Z0, Z9
+	VMINPS    Z2, Z0, Z10
+	VMINPS    Z3, Z0, Z11
+	VMINPS    Z4, Z0, Z12
+	VORPS     Z5, Z9, Z5
+	VORPS     Z6, Z10, Z6
+	VORPS     Z7, Z11, Z7
+	VORPS     Z8, Z12, Z8
+	VCMPPS    $0x03, Z0, Z1, K1
+	VCMPPS    $0x03, Z0, Z2, K2
+	VCMPPS    $0x03, Z0, Z3, K3
+	VCMPPS    $0x03, Z0, Z4, K4
+	VADDPS    Z0, Z1, Z1
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z4, Z4
+	VBLENDMPS Z1, Z5, K1, Z1
+	VBLENDMPS Z2, Z6, K2, Z2
+	VBLENDMPS Z3, Z7, K3, Z3
+	VBLENDMPS Z4, Z8, K4, Z4
+	VMOVUPS   Z1, (DX)(CX*1)
+	VMOVUPS   Z2, 64(DX)(CX*1)
+	VMOVUPS   Z3, 128(DX)(CX*1)
+	VMOVUPS   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z1
+	VMINPS    Z0, Z1, Z2
+	VMINPS    Z1, Z0, Z3
+	VORPS     Z2, Z3, Z2
+	VCMPPS    $0x03, Z0, Z1, K1
+	VADDPS    Z0, Z1, Z1
+	VBLENDMPS Z1, Z2, K1, Z1
+	VMOVUPS   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMOVUPD   64(BX)(CX*1), Z2
+	VMOVUPD   128(BX)(CX*1), Z3
+	VMOVUPD   192(BX)(CX*1), Z4
+	VMINPD    Z0, Z1, Z5
+	VMINPD    Z0, Z2, Z6
+	VMINPD    Z0, Z3, Z7
+	VMINPD    Z0, Z4, Z8
+	VMINPD    Z1, Z0, Z9
+	VMINPD    Z2, Z0, Z10
+	VMINPD    Z3, Z0, Z11
+	VMINPD    Z4, Z0, Z12
+	VORPD     Z5, Z9, Z5
+	VORPD     Z6, Z10, Z6
+	VORPD     Z7, Z11, Z7
+	VORPD     Z8, Z12, Z8
+	VCMPPD    $0x03, Z0, Z1, K1
+	VCMPPD    $0x03, Z0, Z2, K2
+	VCMPPD    $0x03, Z0, Z3, K3
+	VCMPPD    $0x03, Z0, Z4, K4
+	VADDPD    Z0, Z1, Z1
+	VADDPD    Z0, Z2, Z2
+	VADDPD    Z0, Z3, Z3
+	VADDPD    Z0, Z4, Z4
+	VBLENDMPD Z1, Z5, K1, Z1
+	VBLENDMPD Z2, Z6, K2, Z2
+	VBLENDMPD Z3, Z7, K3, Z3
+	VBLENDMPD Z4, Z8, K4, Z4
+	VMOVUPD   Z1, (DX)(CX*1)
+	VMOVUPD   Z2, 64(DX)(CX*1)
+	VMOVUPD   Z3, 128(DX)(CX*1)
+	VMOVUPD   Z4, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z1
+	VMINPD    Z0, Z1, Z2
+	VMINPD    Z1, Z0, Z3
+	VORPD     Z2, Z3, Z2
+	VCMPPD    $0x03, Z0, Z1, K1
+	VADDPD    Z0, Z1, Z1
+	VBLENDMPD Z1, Z2, K1, Z1
+	VMOVUPD   Z1, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·minXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMOVUPS   32(BX)(CX*1), Y2
+	VMINPS    Y0, Y1, Y3
+	VMINPS    Y0, Y2, Y4
+	VMINPS    Y1, Y0, Y5
+	VMINPS    Y2, Y0, Y6
+	VORPS     Y3, Y5, Y3
+	VORPS     Y4, Y6, Y4
+	VCMPPS    $0x03, Y0, Y1, Y5
+	VCMPPS    $0x03, Y0, Y2, Y6
+	VADDPS    Y0, Y1, Y1
+	VADDPS    Y0, Y2, Y2
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VMOVUPS   Y1, (DX)(CX*1)
+	VMOVUPS   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y1
+	VMINPS    Y0, Y1, Y2
+	VMINPS    Y1, Y0, Y3
+	VORPS     Y2, Y3, Y2
+	VCMPPS    $0x03, Y0, Y1, Y3
+	VADDPS    Y0, Y1, Y1
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VMOVUPS   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func minXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·minXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMOVUPD   32(BX)(CX*1), Y2
+	VMINPD    Y0, Y1, Y3
+	VMINPD    Y0, Y2, Y4
+	VMINPD    Y1, Y0, Y5
+	VMINPD    Y2, Y0, Y6
+	VORPD     Y3, Y5, Y3
+	VORPD     Y4, Y6, Y4
+	VCMPPD    $0x03, Y0, Y1, Y5
+	VCMPPD    $0x03, Y0, Y2, Y6
+	VADDPD    Y0, Y1, Y1
+	VADDPD    Y0, Y2, Y2
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VMOVUPD   Y1, (DX)(CX*1)
+	VMOVUPD   Y2, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y1
+	VMINPD    Y0, Y1, Y2
+	VMINPD    Y1, Y0, Y3
+	VORPD     Y2, Y3, Y2
+	VCMPPD    $0x03, Y0, Y1, Y3
+	VADDPD    Y0, Y1, Y1
+	VBLENDVPD Y3, Y1, Y2, Y1
+	VMOVUPD   Y1, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·descendZXAAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (DX)(CX*1), Z1
+	VMOVUPS 64(DX)(CX*1), Z2
+	VMOVUPS 128(DX)(CX*1), Z3
+	VMOVUPS 192(DX)(CX*1), Z4
+	VMOVUPS (BX)(CX*1), Z5
+	VMOVUPS 64(BX)(CX*1), Z6
+	VMOVUPS 128(BX)(CX*1), Z7
+	VMOVUPS 192(BX)(CX*1), Z8
+	VMULPS  Z0, Z5, Z5
+	VMULPS  Z0, Z6, Z6
+	VMULPS  Z0, Z7, Z7
+	VMULPS  Z0, Z8, Z8
+	VSUBPS  Z5, Z1, Z1
+	VSUBPS  Z6, Z2, Z2
+	VSUBPS  Z7, Z3, Z3
+	VSUBPS  Z8, Z4, Z4
+	VMOVUPS Z1, (DX)(CX*1)
+	VMOVUPS Z2, 64(DX)(CX*1)
+	VMOVUPS Z3, 128(DX)(CX*1)
+	VMOVUPS Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (DX)(CX*1), Z1
+	VMOVUPS (BX)(CX*1), Z2
+	VMULPS  Z0, Z2, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·descendZXAAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (DX)(CX*1), Z1
+	VMOVUPD 64(DX)(CX*1), Z2
+	VMOVUPD 128(DX)(CX*1), Z3
+	VMOVUPD 192(DX)(CX*1), Z4
+	VMOVUPD (BX)(CX*1), Z5
+	VMOVUPD 64(BX)(CX*1), Z6
+	VMOVUPD 128(BX)(CX*1), Z7
+	VMOVUPD 192(BX)(CX*1), Z8
+	VMULPD  Z0, Z5, Z5
+	VMULPD  Z0, Z6, Z6
+	VMULPD  Z0, Z7, Z7
+	VMULPD  Z0, Z8, Z8
+	VSUBPD  Z5, Z1, Z1
+	VSUBPD  Z6, Z2, Z2
+	VSUBPD  Z7, Z3, Z3
+	VSUBPD  Z8, Z4, Z4
+	VMOVUPD Z1, (DX)(CX*1)
+	VMOVUPD Z2, 64(DX)(CX*1)
+	VMOVUPD Z3, 128(DX)(CX*1)
+	VMOVUPD Z4, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (DX)(CX*1), Z1
+	VMOVUPD (BX)(CX*1), Z2
+	VMULPD  Z0, Z2, Z2
+	VSUBPD  Z2, Z1, Z1
+	VMOVUPD Z1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·descendZXAAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (DX)(CX*1), Y1
+	VMOVUPS 32(DX)(CX*1), Y2
+	VMOVUPS (BX)(CX*1), Y3
+	VMOVUPS 32(BX)(CX*1), Y4
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y4, Y4
+	VSUBPS  Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (DX)(CX*1), Y1
+	VMOVUPS (BX)(CX*1), Y2
+	VMULPS  Y0, Y2, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMOVUPS Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func descendZXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·descendZXAAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (DX)(CX*1), Y1
+	VMOVUPD 32(DX)(CX*1), Y2
+	VMOVUPD (BX)(CX*1), Y3
+	VMOVUPD 32(BX)(CX*1), Y4
+	VMULPD  Y0, Y3, Y3
+	VMULPD  Y0, Y4, Y4
+	VSUBPD  Y3, Y1, Y1
+	VSUBPD  Y4, Y2, Y2
+	VMOVUPD Y1, (DX)(CX*1)
+	VMOVUPD Y2, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (DX)(CX*1), Y1
+	VMOVUPD (BX)(CX*1), Y2
+	VMULPD  Y0, Y2, Y2
+	VSUBPD  Y2, Y1, Y1
+	VMOVUPD Y1, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func negXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·negXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VXORPS  all32_80000000<>+0(SB), Z0, Z0
+	VXORPS  all32_80000000<>+0(SB), Z1, Z1
+	VXORPS  all32_80000000<>+0(SB), Z2, Z2
+	VXORPS  all32_80000000<>+0(SB), Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VXORPS  all32_80000000<>+0(SB), Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all32_80000000<>+0(SB)/4, $0x80000000
+DATA all32_80000000<>+4(SB)/4, $0x80000000
+DATA all32_80000000<>+8(SB)/4, $0x80000000
+DATA all32_80000000<>+12(SB)/4, $0x80000000
+DATA all32_80000000<>+16(SB)/4, $0x80000000
+DATA all32_80000000<>+20(SB)/4, $0x80000000
+DATA all32_80000000<>+24(SB)/4, $0x80000000
+DATA all32_80000000<>+28(SB)/4, $0x80000000
+DATA all32_80000000<>+32(SB)/4, $0x80000000
+DATA all32_80000000<>+36(SB)/4, $0x80000000
+DATA all32_80000000<>+40(SB)/4, $0x80000000
+DATA all32_80000000<>+44(SB)/4, $0x80000000
+DATA all32_80000000<>+48(SB)/4, $0x80000000
+DATA all32_80000000<>+52(SB)/4, $0x80000000
+DATA all32_80000000<>+56(SB)/4, $0x80000000
+DATA all32_80000000<>+60(SB)/4, $0x80000000
+GLOBL all32_80000000<>(SB), RODATA|NOPTR, $64
+
+// func negXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·negXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VXORPD  all64_8000000000000000<>+0(SB), Z0, Z0
+	VXORPD  all64_8000000000000000<>+0(SB), Z1, Z1
+	VXORPD  all64_8000000000000000<>+0(SB), Z2, Z2
+	VXORPD  all64_8000000000000000<>+0(SB), Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VXORPD  all64_8000000000000000<>+0(SB), Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all64_8000000000000000<>+0(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+8(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+16(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+32(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+40(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+48(SB)/8, $0x8000000000000000
+DATA all64_8000000000000000<>+56(SB)/8, $0x8000000000000000
+GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $64
+
+// func negXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·negXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VXORPS  all32_80000000<>+0(SB), Y0, Y0
+	VXORPS  all32_80000000<>+0(SB), Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VXORPS  all32_80000000<>+0(SB), Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func negXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·negXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VXORPD  all64_8000000000000000<>+0(SB), Y0, Y0
+	VXORPD  all64_8000000000000000<>+0(SB), Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VXORPD  all64_8000000000000000<>+0(SB), Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·absXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS all32_80000000<>+0(SB), Z4
+	VANDNPS Z0, Z4, Z0
+	VANDNPS Z1, Z4, Z1
+	VANDNPS Z2, Z4, Z2
+	VANDNPS Z3, Z4, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS all32_80000000<>+0(SB), Z1
+	VANDNPS Z0, Z1, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·absXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD all64_8000000000000000<>+0(SB), Z4
+	VANDNPD Z0, Z4, Z0
+	VANDNPD Z1, Z4, Z1
+	VANDNPD Z2, Z4, Z2
+	VANDNPD Z3, Z4, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD all64_8000000000000000<>+0(SB), Z1
+	VANDNPD Z0, Z1, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·absXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS all32_80000000<>+0(SB), Y2
+	VANDNPS Y0, Y2, Y0
+	VANDNPS Y1, Y2, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS all32_80000000<>+0(SB), Y1
+	VANDNPS Y0, Y1, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func absXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·absXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD all64_8000000000000000<>+0(SB), Y2
+	VANDNPD Y0, Y2, Y0
+	VANDNPD Y1, Y2, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD all64_8000000000000000<>+0(SB), Y1
+	VANDNPD Y0, Y1, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func signXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·signXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   all32_3f800000<>+0(SB), Z4
+	VMOVUPS   all32_0<>+0(SB), Z5
+	VCMPPS    $0x0c, Z5, Z0, K1
+	VCMPPS    $0x0c, Z5, Z1, K2
+	VCMPPS    $0x0c, Z5, Z2, K3
+	VCMPPS    $0x0c, Z5, Z3, K4
+	VSUBPS    Z0, Z0, Z6
+	VSUBPS    Z1, Z1, Z7
+	VSUBPS    Z2, Z2, Z8
+	VSUBPS    Z3, Z3, Z9
+	VBLENDMPS Z4, Z6, K1, Z6
+	VBLENDMPS Z4, Z7, K2, Z7
+	VBLENDMPS Z4, Z8, K3, Z8
+	VBLENDMPS Z4, Z9, K4, Z4
+	VCMPPS    $0x01, Z5, Z0, K1
+	VCMPPS    $0x01, Z5, Z1, K2
+	VCMPPS    $0x01, Z5, Z2, K3
+	VCMPPS    $0x01, Z5, Z3, K4
+	VMOVUPS   all32_80000000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VMOVAPS.Z Z0, K2, Z2
+	VMOVAPS.Z Z0, K3, Z3
+	VMOVAPS.Z Z0, K4, Z0
+	VORPS     Z1, Z6, Z1
+	VORPS     Z2, Z7, Z2
+	VORPS     Z3, Z8, Z3
+	VORPS     Z0, Z4, Z0
+	VMOVUPS   Z1, (DX)(CX*1)
+	VMOVUPS   Z2, 64(DX)(CX*1)
+	VMOVUPS   Z3, 128(DX)(CX*1)
+	VMOVUPS   Z0, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   all32_3f800000<>+0(SB), Z1
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VCMPPS    $0x0c, Z2, Z0, K1
+	VSUBPS    Z0, Z0, Z3
+	VBLENDMPS Z1, Z3, K1, Z1
+	VCMPPS    $0x01, Z2, Z0, K1
+	VMOVUPS   all32_80000000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z0
+	VORPS     Z0, Z1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all32_3f800000<>+0(SB)/4, $0x3f800000
+DATA all32_3f800000<>+4(SB)/4, $0x3f800000
+DATA all32_3f800000<>+8(SB)/4, $0x3f800000
+DATA all32_3f800000<>+12(SB)/4, $0x3f800000
+DATA all32_3f800000<>+16(SB)/4, $0x3f800000
+DATA all32_3f800000<>+20(SB)/4, $0x3f800000
+DATA all32_3f800000<>+24(SB)/4, $0x3f800000
+DATA all32_3f800000<>+28(SB)/4, $0x3f800000
+DATA all32_3f800000<>+32(SB)/4, $0x3f800000
+DATA all32_3f800000<>+36(SB)/4, $0x3f800000
+DATA all32_3f800000<>+40(SB)/4, $0x3f800000
+DATA all32_3f800000<>+44(SB)/4, $0x3f800000
+DATA all32_3f800000<>+48(SB)/4, $0x3f800000
+DATA all32_3f800000<>+52(SB)/4, $0x3f800000
+DATA all32_3f800000<>+56(SB)/4, $0x3f800000
+DATA all32_3f800000<>+60(SB)/4, $0x3f800000
+GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_0<>+0(SB)/4, $0x00000000
+DATA all32_0<>+4(SB)/4, $0x00000000
+DATA all32_0<>+8(SB)/4, $0x00000000
+DATA all32_0<>+12(SB)/4, $0x00000000
+DATA all32_0<>+16(SB)/4, $0x00000000
+DATA all32_0<>+20(SB)/4, $0x00000000
+DATA all32_0<>+24(SB)/4, $0x00000000
+DATA all32_0<>+28(SB)/4, $0x00000000
+DATA all32_0<>+32(SB)/4, $0x00000000
+DATA all32_0<>+36(SB)/4, $0x00000000
+DATA all32_0<>+40(SB)/4, $0x00000000
+DATA all32_0<>+44(SB)/4, $0x00000000
+DATA all32_0<>+48(SB)/4, $0x00000000
+DATA all32_0<>+52(SB)/4, $0x00000000
+DATA all32_0<>+56(SB)/4, $0x00000000
+DATA all32_0<>+60(SB)/4, $0x00000000
+GLOBL all32_0<>(SB), RODATA|NOPTR, $64
+
+// func signXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·signXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z4
+	VMOVUPD   all64_0<>+0(SB), Z5
+	VCMPPD    $0x0c, Z5, Z0, K1
+	VCMPPD    $0x0c, Z5, Z1, K2
+	VCMPPD    $0x0c, Z5, Z2, K3
+	VCMPPD    $0x0c, Z5, Z3, K4
+	VSUBPD    Z0, Z0, Z6
+	VSUBPD    Z1, Z1, Z7
+	VSUBPD    Z2, Z2, Z8
+	VSUBPD    Z3, Z3, Z9
+	VBLENDMPD Z4, Z6, K1, Z6
+	VBLENDMPD Z4, Z7, K2, Z7
+	VBLENDMPD Z4, Z8, K3, Z8
+	VBLENDMPD Z4, Z9, K4, Z4
+	VCMPPD    $0x01, Z5, Z0, K1
+	VCMPPD    $0x01, Z5, Z1, K2
+	VCMPPD    $0x01, Z5, Z2, K3
+	VCMPPD    $0x01, Z5, Z3, K4
+	VMOVUPD   all64_8000000000000000<>+0(SB), Z0
+	VMOVAPD.Z Z0, K1, Z1
+	VMOVAPD.Z Z0, K2, Z2
+	VMOVAPD.Z Z0, K3, Z3
+	VMOVAPD.Z Z0, K4, Z0
+	VORPD     Z1, Z6, Z1
+	VORPD     Z2, Z7, Z2
+	VORPD     Z3, Z8, Z3
+	VORPD     Z0, Z4, Z0
+	VMOVUPD   Z1, (DX)(CX*1)
+	VMOVUPD   Z2, 64(DX)(CX*1)
+	VMOVUPD   Z3, 128(DX)(CX*1)
+	VMOVUPD   Z0, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z1
+	VMOVUPD   all64_0<>+0(SB), Z2
+	VCMPPD    $0x0c, Z2, Z0, K1
+	VSUBPD    Z0, Z0, Z3
+	VBLENDMPD Z1, Z3, K1, Z1
+	VCMPPD    $0x01, Z2, Z0, K1
+	VMOVUPD   all64_8000000000000000<>+0(SB), Z0
+	VMOVAPD.Z Z0, K1, Z0
+	VORPD     Z0, Z1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
+DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
+GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
+
+DATA all64_0<>+0(SB)/8, $0x0000000000000000
+DATA all64_0<>+8(SB)/8, $0x0000000000000000
+DATA all64_0<>+16(SB)/8, $0x0000000000000000
+DATA all64_0<>+24(SB)/8, $0x0000000000000000
+DATA all64_0<>+32(SB)/8, $0x0000000000000000
+DATA all64_0<>+40(SB)/8, $0x0000000000000000
+DATA all64_0<>+48(SB)/8, $0x0000000000000000
+DATA all64_0<>+56(SB)/8, $0x0000000000000000
+GLOBL all64_0<>(SB), RODATA|NOPTR, $64
+
+// func signXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·signXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   32(BX)(CX*1), Y1
+	VMOVUPS   all32_3f800000<>+0(SB), Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VCMPPS    $0x0c, Y3, Y0, Y4
+	VCMPPS    $0x0c, Y3, Y1, Y5
+	VSUBPS    Y0, Y0, Y6
+	VSUBPS    Y1, Y1, Y7
+	VBLENDVPS Y4, Y2, Y6, Y4
+	VBLENDVPS Y5, Y2, Y7, Y2
+	VCMPPS    $0x01, Y3, Y0, Y0
+	VCMPPS    $0x01, Y3, Y1, Y1
+	VMOVUPS   all32_80000000<>+0(SB), Y3
+	VANDPS    Y3, Y0, Y0
+	VANDPS    Y3, Y1, Y1
+	VORPS     Y0, Y4, Y0
+	VORPS     Y1, Y2, Y1
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y0
+	VMOVUPS   all32_3f800000<>+0(SB), Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VCMPPS    $0x0c, Y2, Y0, Y3
+	VSUBPS    Y0, Y0, Y4
+	VBLENDVPS Y3, Y1, Y4, Y1
+	VCMPPS    $0x01, Y2, Y0, Y0
+	VMOVUPS   all32_80000000<>+0(SB), Y2
+	VANDPS    Y2, Y0, Y0
+	VORPS     Y0, Y1, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func signXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·signXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   32(BX)(CX*1), Y1
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Y2
+	VMOVUPD   all64_0<>+0(SB), Y3
+	VCMPPD    $0x0c, Y3, Y0, Y4
+	VCMPPD    $0x0c, Y3, Y1, Y5
+	VSUBPD    Y0, Y0, Y6
+	VSUBPD    Y1, Y1, Y7
+	VBLENDVPD Y4, Y2, Y6, Y4
+	VBLENDVPD Y5, Y2, Y7, Y2
+	VCMPPD    $0x01, Y3, Y0, Y0
+	VCMPPD    $0x01, Y3, Y1, Y1
+	VMOVUPD   all64_8000000000000000<>+0(SB), Y3
+	VANDPD    Y3, Y0, Y0
+	VANDPD    Y3, Y1, Y1
+	VORPD     Y0, Y4, Y0
+	VORPD     Y1, Y2, Y1
+	VMOVUPD   Y0, (DX)(CX*1)
+	VMOVUPD   Y1, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y0
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Y1
+	VMOVUPD   all64_0<>+0(SB), Y2
+	VCMPPD    $0x0c, Y2, Y0, Y3
+	VSUBPD    Y0, Y0, Y4
+	VBLENDVPD Y3, Y1, Y4, Y1
+	VCMPPD    $0x01, Y2, Y0, Y0
+	VMOVUPD   all64_8000000000000000<>+0(SB), Y2
+	VANDPD    Y2, Y0, Y0
+	VORPD     Y0, Y1, Y0
+	VMOVUPD   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sqrtXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VSQRTPS Z0, Z0
+	VSQRTPS Z1, Z1
+	VSQRTPS Z2, Z2
+	VSQRTPS Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VSQRTPS Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·sqrtXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VSQRTPD Z0, Z0
+	VSQRTPD Z1, Z1
+	VSQRTPD Z2, Z2
+	VSQRTPD Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VSQRTPD Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·sqrtXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VSQRTPS Y0, Y0
+	VSQRTPS Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VSQRTPS Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sqrtXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·sqrtXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VSQRTPD Y0, Y0
+	VSQRTPD Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VSQRTPD Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·floorXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS     (BX)(CX*1), Z0
+	VMOVUPS     64(BX)(CX*1), Z1
+	VMOVUPS     128(BX)(CX*1), Z2
+	VMOVUPS     192(BX)(CX*1), Z3
+	VRNDSCALEPS $0x09, Z0, Z0
+	VRNDSCALEPS $0x09, Z1, Z1
+	VRNDSCALEPS $0x09, Z2, Z2
+	VRNDSCALEPS $0x09, Z3, Z3
+	VMOVUPS     Z0, (DX)(CX*1)
+	VMOVUPS     Z1, 64(DX)(CX*1)
+	VMOVUPS     Z2, 128(DX)(CX*1)
+	VMOVUPS     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS     (BX)(CX*1), Z0
+	VRNDSCALEPS $0x09, Z0, Z0
+	VMOVUPS     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·floorXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD     (BX)(CX*1), Z0
+	VMOVUPD     64(BX)(CX*1), Z1
+	VMOVUPD     128(BX)(CX*1), Z2
+	VMOVUPD     192(BX)(CX*1), Z3
+	VRNDSCALEPD $0x09, Z0, Z0
+	VRNDSCALEPD $0x09, Z1, Z1
+	VRNDSCALEPD $0x09, Z2, Z2
+	VRNDSCALEPD $0x09, Z3, Z3
+	VMOVUPD     Z0, (DX)(CX*1)
+	VMOVUPD     Z1, 64(DX)(CX*1)
+	VMOVUPD     Z2, 128(DX)(CX*1)
+	VMOVUPD     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD     (BX)(CX*1), Z0
+	VRNDSCALEPD $0x09, Z0, Z0
+	VMOVUPD     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·floorXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS  (BX)(CX*1), Y0
+	VMOVUPS  32(BX)(CX*1), Y1
+	VROUNDPS $0x09, Y0, Y0
+	VROUNDPS $0x09, Y1, Y1
+	VMOVUPS  Y0, (DX)(CX*1)
+	VMOVUPS  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func floorXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·floorXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD  (BX)(CX*1), Y0
+	VMOVUPD  32(BX)(CX*1), Y1
+	VROUNDPD $0x09, Y0, Y0
+	VROUNDPD $0x09, Y1, Y1
+	VMOVUPD  Y0, (DX)(CX*1)
+	VMOVUPD  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD  (BX)(CX*1), Y0
+	VROUNDPD $0x09, Y0, Y0
+	VMOVUPD  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·ceilXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS     (BX)(CX*1), Z0
+	VMOVUPS     64(BX)(CX*1), Z1
+	VMOVUPS     128(BX)(CX*1), Z2
+	VMOVUPS     192(BX)(CX*1), Z3
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VRNDSCALEPS $0x0a, Z1, Z1
+	VRNDSCALEPS $0x0a, Z2, Z2
+	VRNDSCALEPS $0x0a, Z3, Z3
+	VMOVUPS     Z0, (DX)(CX*1)
+	VMOVUPS     Z1, 64(DX)(CX*1)
+	VMOVUPS     Z2, 128(DX)(CX*1)
+	VMOVUPS     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS     (BX)(CX*1), Z0
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VMOVUPS     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·ceilXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD     (BX)(CX*1), Z0
+	VMOVUPD     64(BX)(CX*1), Z1
+	VMOVUPD     128(BX)(CX*1), Z2
+	VMOVUPD     192(BX)(CX*1), Z3
+	VRNDSCALEPD $0x0a, Z0, Z0
+	VRNDSCALEPD $0x0a, Z1, Z1
+	VRNDSCALEPD $0x0a, Z2, Z2
+	VRNDSCALEPD $0x0a, Z3, Z3
+	VMOVUPD     Z0, (DX)(CX*1)
+	VMOVUPD     Z1, 64(DX)(CX*1)
+	VMOVUPD     Z2, 128(DX)(CX*1)
+	VMOVUPD     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD     (BX)(CX*1), Z0
+	VRNDSCALEPD $0x0a, Z0, Z0
+	VMOVUPD     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·ceilXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS  (BX)(CX*1), Y0
+	VMOVUPS  32(BX)(CX*1), Y1
+	VROUNDPS $0x0a, Y0, Y0
+	VROUNDPS $0x0a, Y1, Y1
+	VMOVUPS  Y0, (DX)(CX*1)
+	VMOVUPS  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func ceilXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·ceilXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD  (BX)(CX*1), Y0
+	VMOVUPD  32(BX)(CX*1), Y1
+	VROUNDPD $0x0a, Y0, Y0
+	VROUNDPD $0x0a, Y1, Y1
+	VMOVUPD  Y0, (DX)(CX*1)
+	VMOVUPD  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD  (BX)(CX*1), Y0
+	VROUNDPD $0x0a, Y0, Y0
+	VMOVUPD  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·roundXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS     (BX)(CX*1), Z0
+	VMOVUPS     64(BX)(CX*1), Z1
+	VMOVUPS     128(BX)(CX*1), Z2
+	VMOVUPS     192(BX)(CX*1), Z3
+	VRNDSCALEPS $0x08, Z0, Z0
+	VRNDSCALEPS $0x08, Z1, Z1
+	VRNDSCALEPS $0x08, Z2, Z2
+	VRNDSCALEPS $0x08, Z3, Z3
+	VMOVUPS     Z0, (DX)(CX*1)
+	VMOVUPS     Z1, 64(DX)(CX*1)
+	VMOVUPS     Z2, 128(DX)(CX*1)
+	VMOVUPS     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS     (BX)(CX*1), Z0
+	VRNDSCALEPS $0x08, Z0, Z0
+	VMOVUPS     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·roundXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD     (BX)(CX*1), Z0
+	VMOVUPD     64(BX)(CX*1), Z1
+	VMOVUPD     128(BX)(CX*1), Z2
+	VMOVUPD     192(BX)(CX*1), Z3
+	VRNDSCALEPD $0x08, Z0, Z0
+	VRNDSCALEPD $0x08, Z1, Z1
+	VRNDSCALEPD $0x08, Z2, Z2
+	VRNDSCALEPD $0x08, Z3, Z3
+	VMOVUPD     Z0, (DX)(CX*1)
+	VMOVUPD     Z1, 64(DX)(CX*1)
+	VMOVUPD     Z2, 128(DX)(CX*1)
+	VMOVUPD     Z3, 192(DX)(CX*1)
+	ADDQ        $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD     (BX)(CX*1), Z0
+	VRNDSCALEPD $0x08, Z0, Z0
+	VMOVUPD     Z0, (DX)(CX*1)
+	ADDQ        $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·roundXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS  (BX)(CX*1), Y0
+	VMOVUPS  32(BX)(CX*1), Y1
+	VROUNDPS $0x08, Y0, Y0
+	VROUNDPS $0x08, Y1, Y1
+	VMOVUPS  Y0, (DX)(CX*1)
+	VMOVUPS  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x08, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func roundXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·roundXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD  (BX)(CX*1), Y0
+	VMOVUPD  32(BX)(CX*1), Y1
+	VROUNDPD $0x08, Y0, Y0
+	VROUNDPD $0x08, Y1, Y1
+	VMOVUPD  Y0, (DX)(CX*1)
+	VMOVUPD  Y1, 32(DX)(CX*1)
+	ADDQ     $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD  (BX)(CX*1), Y0
+	VROUNDPD $0x08, Y0, Y0
+	VMOVUPD  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluXAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS all32_0<>+0(SB), Z4
+	VMOVUPS all32_0<>+0(SB), Z5
+	VADDPS  Z5, Z0, Z0
+	VADDPS  Z5, Z1, Z1
+	VADDPS  Z5, Z2, Z2
+	VADDPS  Z5, Z3, Z3
+	VMAXPS  Z0, Z4, Z0
+	VMAXPS  Z1, Z4, Z1
+	VMAXPS  Z2, Z4, Z2
+	VMAXPS  Z3, Z4, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS all32_0<>+0(SB), Z1
+	VMOVUPS all32_0<>+0(SB), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluXAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+256, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD all64_0<>+0(SB), Z4
+	VMOVUPD all64_0<>+0(SB), Z5
+	VADDPD  Z5, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z5, Z2, Z2
+	VADDPD  Z5, Z3, Z3
+	VMAXPD  Z0, Z4, Z0
+	VMAXPD  Z1, Z4, Z1
+	VMAXPD  Z2, Z4, Z2
+	VMAXPD  Z3, Z4, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD all64_0<>+0(SB), Z1
+	VMOVUPD all64_0<>+0(SB), Z2
+	VADDPD  Z2, Z0, Z0
+	VMAXPD  Z0, Z1, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·reluXAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VMAXPS  Y0, Y2, Y0
+	VMAXPS  Y1, Y2, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS all32_0<>+0(SB), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·reluXAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, SI
+	SUBQ $+64, SI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD all64_0<>+0(SB), Y2
+	VMOVUPD all64_0<>+0(SB), Y3
+	VADDPD  Y3, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VMAXPD  Y0, Y2, Y0
+	VMAXPD  Y1, Y2, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD all64_0<>+0(SB), Y1
+	VMOVUPD all64_0<>+0(SB), Y2
+	VADDPD  Y2, Y0, Y0
+	VMAXPD  Y0, Y1, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluGradXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   64(BX)(CX*1), Z1
+	VMOVUPS   128(BX)(CX*1), Z2
+	VMOVUPS   192(BX)(CX*1), Z3
+	VMOVUPS   (SI)(CX*1), Z4
+	VMOVUPS   64(SI)(CX*1), Z5
+	VMOVUPS   128(SI)(CX*1), Z6
+	VMOVUPS   192(SI)(CX*1), Z7
+	VMOVUPS   all32_0<>+0(SB), Z8
+	VCMPPS    $0x04, Z8, Z4, K1
+	VCMPPS    $0x04, Z8, Z5, K2
+	VCMPPS    $0x04, Z8, Z6, K3
+	VCMPPS    $0x04, Z8, Z7, K4
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVAPS.Z Z1, K2, Z1
+	VMOVAPS.Z Z2, K3, Z2
+	VMOVAPS.Z Z3, K4, Z3
+	VMOVUPS   Z0, (DX)(CX*1)
+	VMOVUPS   Z1, 64(DX)(CX*1)
+	VMOVUPS   Z2, 128(DX)(CX*1)
+	VMOVUPS   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z0
+	VMOVUPS   (SI)(CX*1), Z1
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VCMPPS    $0x04, Z2, Z1, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluGradXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   64(BX)(CX*1), Z1
+	VMOVUPD   128(BX)(CX*1), Z2
+	VMOVUPD   192(BX)(CX*1), Z3
+	VMOVUPD   (SI)(CX*1), Z4
+	VMOVUPD   64(SI)(CX*1), Z5
+	VMOVUPD   128(SI)(CX*1), Z6
+	VMOVUPD   192(SI)(CX*1), Z7
+	VMOVUPD   all64_0<>+0(SB), Z8
+	VCMPPD    $0x04, Z8, Z4, K1
+	VCMPPD    $0x04, Z8, Z5, K2
+	VCMPPD    $0x04, Z8, Z6, K3
+	VCMPPD    $0x04, Z8, Z7, K4
+	VMOVAPD.Z Z0, K1, Z0
+	VMOVAPD.Z Z1, K2, Z1
+	VMOVAPD.Z Z2, K3, Z2
+	VMOVAPD.Z Z3, K4, Z3
+	VMOVUPD   Z0, (DX)(CX*1)
+	VMOVUPD   Z1, 64(DX)(CX*1)
+	VMOVUPD   Z2, 128(DX)(CX*1)
+	VMOVUPD   Z3, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z0
+	VMOVUPD   (SI)(CX*1), Z1
+	VMOVUPD   all64_0<>+0(SB), Z2
+	VCMPPD    $0x04, Z2, Z1, K1
+	VMOVAPD.Z Z0, K1, Z0
+	VMOVUPD   Z0, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·reluGradXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VCMPPS  $0x04, Y4, Y2, Y2
+	VCMPPS  $0x04, Y4, Y3, Y3
+	VANDPS  Y0, Y2, Y0
+	VANDPS  Y1, Y3, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS all32_0<>+0(SB), Y2
+	VCMPPS  $0x04, Y2, Y1, Y1
+	VANDPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func reluGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·reluGradXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMOVUPD all64_0<>+0(SB), Y4
+	VCMPPD  $0x04, Y4, Y2, Y2
+	VCMPPD  $0x04, Y4, Y3, Y3
+	VANDPD  Y0, Y2, Y0
+	VANDPD  Y1, Y3, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMOVUPD all64_0<>+0(SB), Y2
+	VCMPPD  $0x04, Y2, Y1, Y1
+	VANDPD  Y0, Y1, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·tanhGradXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VMULPS  Z4, Z4, Z4
+	VMULPS  Z5, Z5, Z5
+	VMULPS  Z6, Z6, Z6
+	VMULPS  Z7, Z7, Z7
+	VSUBPS  Z4, Z8, Z4
+	VSUBPS  Z5, Z8, Z5
+	VSUBPS  Z6, Z8, Z6
+	VSUBPS  Z7, Z8, Z7
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z6, Z2, Z2
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VMULPS  Z1, Z1, Z1
+	VSUBPS  Z1, Z2, Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·tanhGradXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VMULPD  Z4, Z4, Z4
+	VMULPD  Z5, Z5, Z5
+	VMULPD  Z6, Z6, Z6
+	VMULPD  Z7, Z7, Z7
+	VSUBPD  Z4, Z8, Z4
+	VSUBPD  Z5, Z8, Z5
+	VSUBPD  Z6, Z8, Z6
+	VSUBPD  Z7, Z8, Z7
+	VMULPD  Z4, Z0, Z0
+	VMULPD  Z5, Z1, Z1
+	VMULPD  Z6, Z2, Z2
+	VMULPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
+	VMULPD  Z1, Z1, Z1
+	VSUBPD  Z1, Z2, Z1
+	VMULPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·tanhGradXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	VMULPS  Y2, Y2, Y2
+	VMULPS  Y3, Y3, Y3
+	VSUBPS  Y2, Y4, Y2
+	VSUBPS  Y3, Y4, Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	VMULPS  Y1, Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func tanhGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·tanhGradXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y4
+	VMULPD  Y2, Y2, Y2
+	VMULPD  Y3, Y3, Y3
+	VSUBPD  Y2, Y4, Y2
+	VSUBPD  Y3, Y4, Y3
+	VMULPD  Y2, Y0, Y0
+	VMULPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y2
+	VMULPD  Y1, Y1, Y1
+	VSUBPD  Y1, Y2, Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sigmoidGradXYAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS 64(BX)(CX*1), Z1
+	VMOVUPS 128(BX)(CX*1), Z2
+	VMOVUPS 192(BX)(CX*1), Z3
+	VMOVUPS (SI)(CX*1), Z4
+	VMOVUPS 64(SI)(CX*1), Z5
+	VMOVUPS 128(SI)(CX*1), Z6
+	VMOVUPS 192(SI)(CX*1), Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VSUBPS  Z4, Z8, Z9
+	VSUBPS  Z5, Z8, Z10
+	VSUBPS  Z6, Z8, Z11
+	VSUBPS  Z7, Z8, Z8
+	VMULPS  Z9, Z4, Z4
+	VMULPS  Z10, Z5, Z5
+	VMULPS  Z11, Z6, Z6
+	VMULPS  Z8, Z7, Z7
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z6, Z2, Z2
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DX)(CX*1)
+	VMOVUPS Z1, 64(DX)(CX*1)
+	VMOVUPS Z2, 128(DX)(CX*1)
+	VMOVUPS Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Z0
+	VMOVUPS (SI)(CX*1), Z1
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·sigmoidGradXYAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD 64(BX)(CX*1), Z1
+	VMOVUPD 128(BX)(CX*1), Z2
+	VMOVUPD 192(BX)(CX*1), Z3
+	VMOVUPD (SI)(CX*1), Z4
+	VMOVUPD 64(SI)(CX*1), Z5
+	VMOVUPD 128(SI)(CX*1), Z6
+	VMOVUPD 192(SI)(CX*1), Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VSUBPD  Z4, Z8, Z9
+	VSUBPD  Z5, Z8, Z10
+	VSUBPD  Z6, Z8, Z11
+	VSUBPD  Z7, Z8, Z8
+	VMULPD  Z9, Z4, Z4
+	VMULPD  Z10, Z5, Z5
+	VMULPD  Z11, Z6, Z6
+	VMULPD  Z8, Z7, Z7
+	VMULPD  Z4, Z0, Z0
+	VMULPD  Z5, Z1, Z1
+	VMULPD  Z6, Z2, Z2
+	VMULPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DX)(CX*1)
+	VMOVUPD Z1, 64(DX)(CX*1)
+	VMOVUPD Z2, 128(DX)(CX*1)
+	VMOVUPD Z3, 192(DX)(CX*1)
+	ADDQ    $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Z0
+	VMOVUPD (SI)(CX*1), Z1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
+	VSUBPD  Z1, Z2, Z2
+	VMULPD  Z2, Z1, Z1
+	VMULPD  Z1, Z0, Z0
+	VMOVUPD Z0, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·sigmoidGradXYAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ n+32(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS 32(BX)(CX*1), Y1
+	VMOVUPS (SI)(CX*1), Y2
+	VMOVUPS 32(SI)(CX*1), Y3
+	VMOVUPS all32_3f800000<>+0(SB), Y4
+	VSUBPS  Y2, Y4, Y5
+	VSUBPS  Y3, Y4, Y4
+	VMULPS  Y5, Y2, Y2
+	VMULPS  Y4, Y3, Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y0
+	VMOVUPS (SI)(CX*1), Y1
+	VMOVUPS all32_3f800000<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y2, Y1, Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·sigmoidGradXYAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ n+40(FP), AX
+	MOVQ z+0(FP), DX
+	MOVQ x+8(FP), BX
+	MOVQ y+16(FP), SI
+	SHLQ $0x03, AX
+	XORQ CX, CX
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD 32(BX)(CX*1), Y1
+	VMOVUPD (SI)(CX*1), Y2
+	VMOVUPD 32(SI)(CX*1), Y3
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y4
+	VSUBPD  Y2, Y4, Y5
+	VSUBPD  Y3, Y4, Y4
+	VMULPD  Y5, Y2, Y2
+	VMULPD  Y4, Y3, Y3
+	VMULPD  Y2, Y0, Y0
+	VMULPD  Y3, Y1, Y1
+	VMOVUPD Y0, (DX)(CX*1)
+	VMOVUPD Y1, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y0
+	VMOVUPD (SI)(CX*1), Y1
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y2
+	VSUBPD  Y1, Y2, Y2
+	VMULPD  Y2, Y1, Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPD Y0, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·clampXABAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Z0
+	VBROADCASTSS b+28(FP), Z1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMOVUPS   64(BX)(CX*1), Z3
+	VMOVUPS   128(BX)(CX*1), Z4
+	VMOVUPS   192(BX)(CX*1), Z5
+	VMAXPS    Z0, Z2, Z6
+	VMAXPS    Z0, Z3, Z7
+	VMAXPS    Z0, Z4, Z8
+	VMAXPS    Z0, Z5, Z9
+	VMAXPS    Z2, Z0, Z10
+	VMAXPS    Z3, Z0, Z11
+	VMAXPS    Z4, Z0, Z12
+	VMAXPS    Z5, Z0, Z13
+	VANDPS    Z6, Z10, Z6
+	VANDPS    Z7, Z11, Z7
+	VANDPS    Z8, Z12, Z8
+	VANDPS    Z9, Z13, Z9
+	VCMPPS    $0x03, Z0, Z2, K1
+	VCMPPS    $0x03, Z0, Z3, K2
+	VCMPPS    $0x03, Z0, Z4, K3
+	VCMPPS    $0x03, Z0, Z5, K4
+	VADDPS    Z0, Z2, Z2
+	VADDPS    Z0, Z3, Z3
+	VADDPS    Z0, Z4, Z4
+	VADDPS    Z0, Z5, Z5
+	VBLENDMPS Z2, Z6, K1, Z2
+	VBLENDMPS Z3, Z7, K2, Z3
+	VBLENDMPS Z4, Z8, K3, Z4
+	VBLENDMPS Z5, Z9, K4, Z5
+	VMINPS    Z1, Z2, Z6
+	VMINPS    Z1, Z3, Z7
+	VMINPS    Z1, Z4, Z8
+	VMINPS    Z1, Z5, Z9
+	VMINPS    Z2, Z1, Z10
+	VMINPS    Z3, Z1, Z11
+	VMINPS    Z4, Z1, Z12
+	VMINPS    Z5, Z1, Z13
+	VORPS     Z6, Z10, Z6
+	VORPS     Z7, Z11, Z7
+	VORPS     Z8, Z12, Z8
+	VORPS     Z9, Z13, Z9
+	VCMPPS    $0x03, Z1, Z2, K1
+	VCMPPS    $0x03, Z1, Z3, K2
+	VCMPPS    $0x03, Z1, Z4, K3
+	VCMPPS    $0x03, Z1, Z5, K4
+	VADDPS    Z1, Z2, Z2
+	VADDPS    Z1, Z3, Z3
+	VADDPS    Z1, Z4, Z4
+	VADDPS    Z1, Z5, Z5
+	VBLENDMPS Z2, Z6, K1, Z2
+	VBLENDMPS Z3, Z7, K2, Z3
+	VBLENDMPS Z4, Z8, K3, Z4
+	VBLENDMPS Z5, Z9, K4, Z5
+	VMOVUPS   Z2, (DX)(CX*1)
+	VMOVUPS   Z3, 64(DX)(CX*1)
+	VMOVUPS   Z4, 128(DX)(CX*1)
+	VMOVUPS   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMAXPS    Z0, Z2, Z3
+	VMAXPS    Z2, Z0, Z4
+	VANDPS    Z3, Z4, Z3
+	VCMPPS    $0x03, Z0, Z2, K1
+	VADDPS    Z0, Z2, Z2
+	VBLENDMPS Z2, Z3, K1, Z2
+	VMINPS    Z1, Z2, Z3
+	VMINPS    Z2, Z1, Z4
+	VORPS     Z3, Z4, Z3
+	VCMPPS    $0x03, Z1, Z2, K1
+	VADDPS    Z1, Z2, Z2
+	VBLENDMPS Z2, Z3, K1, Z2
+	VMOVUPS   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·clampXABAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Z0
+	VBROADCASTSD b+32(FP), Z1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+256, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMOVUPD   64(BX)(CX*1), Z3
+	VMOVUPD   128(BX)(CX*1), Z4
+	VMOVUPD   192(BX)(CX*1), Z5
+	VMAXPD    Z0, Z2, Z6
+	VMAXPD    Z0, Z3, Z7
+	VMAXPD    Z0, Z4, Z8
+	VMAXPD    Z0, Z5, Z9
+	VMAXPD    Z2, Z0, Z10
+	VMAXPD    Z3, Z0, Z11
+	VMAXPD    Z4, Z0, Z12
+	VMAXPD    Z5, Z0, Z13
+	VANDPD    Z6, Z10, Z6
+	VANDPD    Z7, Z11, Z7
+	VANDPD    Z8, Z12, Z8
+	VANDPD    Z9, Z13, Z9
+	VCMPPD    $0x03, Z0, Z2, K1
+	VCMPPD    $0x03, Z0, Z3, K2
+	VCMPPD    $0x03, Z0, Z4, K3
+	VCMPPD    $0x03, Z0, Z5, K4
+	VADDPD    Z0, Z2, Z2
+	VADDPD    Z0, Z3, Z3
+	VADDPD    Z0, Z4, Z4
+	VADDPD    Z0, Z5, Z5
+	VBLENDMPD Z2, Z6, K1, Z2
+	VBLENDMPD Z3, Z7, K2, Z3
+	VBLENDMPD Z4, Z8, K3, Z4
+	VBLENDMPD Z5, Z9, K4, Z5
+	VMINPD    Z1, Z2, Z6
+	VMINPD    Z1, Z3, Z7
+	VMINPD    Z1, Z4, Z8
+	VMINPD    Z1, Z5, Z9
+	VMINPD    Z2, Z1, Z10
+	VMINPD    Z3, Z1, Z11
+	VMINPD    Z4, Z1, Z12
+	VMINPD    Z5, Z1, Z13
+	VORPD     Z6, Z10, Z6
+	VORPD     Z7, Z11, Z7
+	VORPD     Z8, Z12, Z8
+	VORPD     Z9, Z13, Z9
+	VCMPPD    $0x03, Z1, Z2, K1
+	VCMPPD    $0x03, Z1, Z3, K2
+	VCMPPD    $0x03, Z1, Z4, K3
+	VCMPPD    $0x03, Z1, Z5, K4
+	VADDPD    Z1, Z2, Z2
+	VADDPD    Z1, Z3, Z3
+	VADDPD    Z1, Z4, Z4
+	VADDPD    Z1, Z5, Z5
+	VBLENDMPD Z2, Z6, K1, Z2
+	VBLENDMPD Z3, Z7, K2, Z3
+	VBLENDMPD Z4, Z8, K3, Z4
+	VBLENDMPD Z5, Z9, K4, Z5
+	VMOVUPD   Z2, (DX)(CX*1)
+	VMOVUPD   Z3, 64(DX)(CX*1)
+	VMOVUPD   Z4, 128(DX)(CX*1)
+	VMOVUPD   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMAXPD    Z0, Z2, Z3
+	VMAXPD    Z2, Z0, Z4
+	VANDPD    Z3, Z4, Z3
+	VCMPPD    $0x03, Z0, Z2, K1
+	VADDPD    Z0, Z2, Z2
+	VBLENDMPD Z2, Z3, K1, Z2
+	VMINPD    Z1, Z2, Z3
+	VMINPD    Z2, Z1, Z4
+	VORPD     Z3, Z4, Z3
+	VCMPPD    $0x03, Z1, Z2, K1
+	VADDPD    Z1, Z2, Z2
+	VBLENDMPD Z2, Z3, K1, Z2
+	VMOVUPD   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·clampXABAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Y2
+	VMOVUPS   32(BX)(CX*1), Y3
+	VMAXPS    Y0, Y2, Y4
+	VMAXPS    Y0, Y3, Y5
+	VMAXPS    Y2, Y0, Y6
+	VMAXPS    Y3, Y0, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCMPPS    $0x03, Y0, Y2, Y6
+	VCMPPS    $0x03, Y0, Y3, Y7
+	VADDPS    Y0, Y2, Y2
+	VADDPS    Y0, Y3, Y3
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VBLENDVPS Y7, Y3, Y5, Y3
+	VMINPS    Y1, Y2, Y4
+	VMINPS    Y1, Y3, Y5
+	VMINPS    Y2, Y1, Y6
+	VMINPS    Y3, Y1, Y7
+	VORPS     Y4, Y6, Y4
+	VORPS     Y5, Y7, Y5
+	VCMPPS    $0x03, Y1, Y2, Y6
+	VCMPPS    $0x03, Y1, Y3, Y7
+	VADDPS    Y1, Y2, Y2
+	VADDPS    Y1, Y3, Y3
+	VBLENDVPS Y6, Y2, Y4, Y2
+	VBLENDVPS Y7, Y3, Y5, Y3
+	VMOVUPS   Y2, (DX)(CX*1)
+	VMOVUPS   Y3, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Y2
+	VMAXPS    Y0, Y2, Y3
+	VMAXPS    Y2, Y0, Y4
+	VANDPS    Y3, Y4, Y3
+	VCMPPS    $0x03, Y0, Y2, Y4
+	VADDPS    Y0, Y2, Y2
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VMINPS    Y1, Y2, Y3
+	VMINPS    Y2, Y1, Y4
+	VORPS     Y3, Y4, Y3
+	VCMPPS    $0x03, Y1, Y2, Y4
+	VADDPS    Y1, Y2, Y2
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VMOVUPS   Y2, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampXABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·clampXABAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	VBROADCASTSD a+24(FP), Y0
+	VBROADCASTSD b+32(FP), Y1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, SI
+	SUBQ         $+64, SI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Y2
+	VMOVUPD   32(BX)(CX*1), Y3
+	VMAXPD    Y0, Y2, Y4
+	VMAXPD    Y0, Y3, Y5
+	VMAXPD    Y2, Y0, Y6
+	VMAXPD    Y3, Y0, Y7
+	VANDPD    Y4, Y6, Y4
+	VANDPD    Y5, Y7, Y5
+	VCMPPD    $0x03, Y0, Y2, Y6
+	VCMPPD    $0x03, Y0, Y3, Y7
+	VADDPD    Y0, Y2, Y2
+	VADDPD    Y0, Y3, Y3
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VBLENDVPD Y7, Y3, Y5, Y3
+	VMINPD    Y1, Y2, Y4
+	VMINPD    Y1, Y3, Y5
+	VMINPD    Y2, Y1, Y6
+	VMINPD    Y3, Y1, Y7
+	VORPD     Y4, Y6, Y4
+	VORPD     Y5, Y7, Y5
+	VCMPPD    $0x03, Y1, Y2, Y6
+	VCMPPD    $0x03, Y1, Y3, Y7
+	VADDPD    Y1, Y2, Y2
+	VADDPD    Y1, Y3, Y3
+	VBLENDVPD Y6, Y2, Y4, Y2
+	VBLENDVPD Y7, Y3, Y5, Y3
+	VMOVUPD   Y2, (DX)(CX*1)
+	VMOVUPD   Y3, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+
+wide_test:
+	CMPQ CX, SI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Y2
+	VMAXPD    Y0, Y2, Y3
+	VMAXPD    Y2, Y0, Y4
+	VANDPD    Y3, Y4, Y3
+	VCMPPD    $0x03, Y0, Y2, Y4
+	VADDPD    Y0, Y2, Y2
+	VBLENDVPD Y4, Y2, Y3, Y2
+	VMINPD    Y1, Y2, Y3
+	VMINPD    Y2, Y1, Y4
+	VORPD     Y3, Y4, Y3
+	VCMPPD    $0x03, Y1, Y2, Y4
+	VADDPD    Y1, Y2, Y2
+	VBLENDVPD Y4, Y2, Y3, Y2
+	VMOVUPD   Y2, (DX)(CX*1)
+	ADDQ      $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·clampGradXYABAVX512F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSS a+24(FP), Z0
+	VBROADCASTSS b+28(FP), Z1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+256, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMOVUPS   64(BX)(CX*1), Z3
+	VMOVUPS   128(BX)(CX*1), Z4
+	VMOVUPS   192(BX)(CX*1), Z5
+	VMOVUPS   (SI)(CX*1), Z6
+	VMOVUPS   64(SI)(CX*1), Z7
+	VMOVUPS   128(SI)(CX*1), Z8
+	VMOVUPS   192(SI)(CX*1), Z9
+	VCMPPS    $0x1d, Z0, Z6, K1
+	VCMPPS    $0x1d, Z0, Z7, K2
+	VCMPPS    $0x1d, Z0, Z8, K3
+	VCMPPS    $0x1d, Z0, Z9, K4
+	VCMPPS    $0x12, Z1, Z6, K1, K1
+	VCMPPS    $0x12, Z1, Z7, K2, K2
+	VCMPPS    $0x12, Z1, Z8, K3, K3
+	VCMPPS    $0x12, Z1, Z9, K4, K4
+	VMOVAPS.Z Z2, K1, Z2
+	VMOVAPS.Z Z3, K2, Z3
+	VMOVAPS.Z Z4, K3, Z4
+	VMOVAPS.Z Z5, K4, Z5
+	VMOVUPS   Z2, (DX)(CX*1)
+	VMOVUPS   Z3, 64(DX)(CX*1)
+	VMOVUPS   Z4, 128(DX)(CX*1)
+	VMOVUPS   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS   (BX)(CX*1), Z2
+	VMOVUPS   (SI)(CX*1), Z3
+	VCMPPS    $0x1d, Z0, Z3, K1
+	VCMPPS    $0x12, Z1, Z3, K1, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VMOVUPS   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·clampGradXYABAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSD a+24(FP), Z0
+	VBROADCASTSD b+32(FP), Z1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+256, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMOVUPD   64(BX)(CX*1), Z3
+	VMOVUPD   128(BX)(CX*1), Z4
+	VMOVUPD   192(BX)(CX*1), Z5
+	VMOVUPD   (SI)(CX*1), Z6
+	VMOVUPD   64(SI)(CX*1), Z7
+	VMOVUPD   128(SI)(CX*1), Z8
+	VMOVUPD   192(SI)(CX*1), Z9
+	VCMPPD    $0x1d, Z0, Z6, K1
+	VCMPPD    $0x1d, Z0, Z7, K2
+	VCMPPD    $0x1d, Z0, Z8, K3
+	VCMPPD    $0x1d, Z0, Z9, K4
+	VCMPPD    $0x12, Z1, Z6, K1, K1
+	VCMPPD    $0x12, Z1, Z7, K2, K2
+	VCMPPD    $0x12, Z1, Z8, K3, K3
+	VCMPPD    $0x12, Z1, Z9, K4, K4
+	VMOVAPD.Z Z2, K1, Z2
+	VMOVAPD.Z Z3, K2, Z3
+	VMOVAPD.Z Z4, K3, Z4
+	VMOVAPD.Z Z5, K4, Z5
+	VMOVUPD   Z2, (DX)(CX*1)
+	VMOVUPD   Z3, 64(DX)(CX*1)
+	VMOVUPD   Z4, 128(DX)(CX*1)
+	VMOVUPD   Z5, 192(DX)(CX*1)
+	ADDQ      $+256, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+64, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD   (BX)(CX*1), Z2
+	VMOVUPD   (SI)(CX*1), Z3
+	VCMPPD    $0x1d, Z0, Z3, K1
+	VCMPPD    $0x12, Z1, Z3, K1, K1
+	VMOVAPD.Z Z2, K1, Z2
+	VMOVUPD   Z2, (DX)(CX*1)
+	ADDQ      $+64, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
+// Requires: AVX
+TEXT ·clampGradXYABAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         n+32(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+	SHLQ         $0x02, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+64, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPS (BX)(CX*1), Y2
+	VMOVUPS 32(BX)(CX*1), Y3
+	VMOVUPS (SI)(CX*1), Y4
+	VMOVUPS 32(SI)(CX*1), Y5
+	VCMPPS  $0x1d, Y0, Y4, Y6
+	VCMPPS  $0x1d, Y0, Y5, Y7
+	VCMPPS  $0x12, Y1, Y4, Y4
+	VCMPPS  $0x12, Y1, Y5, Y5
+	VANDPS  Y4, Y6, Y4
+	VANDPS  Y5, Y7, Y5
+	VANDPS  Y2, Y4, Y2
+	VANDPS  Y3, Y5, Y3
+	VMOVUPS Y2, (DX)(CX*1)
+	VMOVUPS Y3, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPS (BX)(CX*1), Y2
+	VMOVUPS (SI)(CX*1), Y3
+	VCMPPS  $0x1d, Y0, Y3, Y4
+	VCMPPS  $0x12, Y1, Y3, Y3
+	VANDPS  Y3, Y4, Y3
+	VANDPS  Y2, Y3, Y2
+	VMOVUPS Y2, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
+	JLE  narrow
+	VZEROUPPER
+	RET
+
+// func clampGradXYABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
+// Requires: AVX
+TEXT ·clampGradXYABAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         z+0(FP), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         y+16(FP), SI
+	VBROADCASTSD a+24(FP), Y0
+	VBROADCASTSD b+32(FP), Y1
+	SHLQ         $0x03, AX
+	XORQ         CX, CX
+	MOVQ         AX, DI
+	SUBQ         $+64, DI
+	JMP          wide_test
+
+wide:
+	VMOVUPD (BX)(CX*1), Y2
+	VMOVUPD 32(BX)(CX*1), Y3
+	VMOVUPD (SI)(CX*1), Y4
+	VMOVUPD 32(SI)(CX*1), Y5
+	VCMPPD  $0x1d, Y0, Y4, Y6
+	VCMPPD  $0x1d, Y0, Y5, Y7
+	VCMPPD  $0x12, Y1, Y4, Y4
+	VCMPPD  $0x12, Y1, Y5, Y5
+	VANDPD  Y4, Y6, Y4
+	VANDPD  Y5, Y7, Y5
+	VANDPD  Y2, Y4, Y2
+	VANDPD  Y3, Y5, Y3
+	VMOVUPD Y2, (DX)(CX*1)
+	VMOVUPD Y3, 32(DX)(CX*1)
+	ADDQ    $+64, CX
+
+wide_test:
+	CMPQ CX, DI
+	JLE  wide
+	SUBQ $+32, AX
+	JMP  narrow_test
+
+narrow:
+	VMOVUPD (BX)(CX*1), Y2
+	VMOVUPD (SI)(CX*1), Y3
+	VCMPPD  $0x1d, Y0, Y3, Y4
+	VCMPPD  $0x12, Y1, Y3, Y3
+	VANDPD  Y3, Y4, Y3
+	VANDPD  Y2, Y3, Y2
+	VMOVUPD Y2, (DX)(CX*1)
+	ADDQ    $+32, CX
+
+narrow_test:
+	CMPQ CX, AX
 	JLE  narrow
 	VZEROUPPER
 	RET
@@ -632,43 +6063,89 @@ TEXT ·expAVX512(SB), NOSPLIT, $0-40
 
 loop:
 	VCVTPS2PD (CX), Z0
-	VMOVUPD   all64_4056800000000000<>+0(SB), Z1
-	VMOVUPD   all64_c05a400000000000<>+0(SB), Z2
-	VMAXPD    Z0, Z2, Z0
-	VMINPD    Z0, Z1, Z0
-	VMULPD    all64_3ff71547652b82fe<>+0(SB), Z0, Z1
-	VADDPD    all64_4338000000000000<>+0(SB), Z1, Z1
-	VSUBPD    all64_4338000000000000<>+0(SB), Z1, Z2
-	VPSLLQ    $0x34, Z1, Z1
-	VMULPD    all64_3fe62e42fee00000<>+0(SB), Z2, Z3
-	VSUBPD    Z3, Z0, Z0
-	VMULPD    all64_3dea39ef357956a8<>+0(SB), Z2, Z2
-	VSUBPD    Z2, Z0, Z0
-	VMOVUPD   all64_3ec71de3a556c734<>+0(SB), Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3efa01a01a01a01a<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3f2a01a01a01a01a<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3f56c16c16c16c17<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3f81111111111111<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3fa5555555555555<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3fc5555555555555<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3fe0000000000000<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z0
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z0, Z0
-	VPADDQ    Z1, Z0, Z0
+	VCVTPS2PD 32(CX), Z1
+	VMOVUPD   all64_4056800000000000<>+0(SB), Z2
+	VMOVUPD   all64_c05a400000000000<>+0(SB), Z3
+	VMAXPD    Z0, Z3, Z0
+	VMAXPD    Z1, Z3, Z1
+	VMINPD    Z0, Z2, Z0
+	VMINPD    Z1, Z2, Z1
+	VMOVUPD   all64_3ff71547652b82fe<>+0(SB), Z2
+	VMULPD    Z2, Z0, Z3
+	VMULPD    Z2, Z1, Z2
+	VMOVUPD   all64_4338000000000000<>+0(SB), Z4
+	VADDPD    Z4, Z3, Z3
+	VADDPD    Z4, Z2, Z2
+	VMOVUPD   all64_4338000000000000<>+0(SB), Z4
+	VSUBPD    Z4, Z3, Z5
+	VSUBPD    Z4, Z2, Z4
+	VPSLLQ    $0x34, Z3, Z3
+	VPSLLQ    $0x34, Z2, Z2
+	VMOVUPD   all64_3fe62e42fee00000<>+0(SB), Z6
+	VMULPD    Z6, Z5, Z7
+	VMULPD    Z6, Z4, Z6
+	VSUBPD    Z7, Z0, Z0
+	VSUBPD    Z6, Z1, Z1
+	VMOVUPD   all64_3dea39ef357956a8<>+0(SB), Z6
+	VMULPD    Z6, Z5, Z5
+	VMULPD    Z6, Z4, Z4
+	VSUBPD    Z5, Z0, Z0
+	VSUBPD    Z4, Z1, Z1
+	VMOVUPD   all64_3ec71de3a556c734<>+0(SB), Z4
+	VMULPD    Z0, Z4, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3efa01a01a01a01a<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3f2a01a01a01a01a<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3f56c16c16c16c17<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3f81111111111111<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3fa5555555555555<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3fc5555555555555<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3fe0000000000000<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z0
+	VMULPD    Z1, Z4, Z1
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z4, Z1, Z1
+	VPADDQ    Z3, Z0, Z0
+	VPADDQ    Z2, Z1, Z1
 	VCVTPD2PS Z0, Y0
 	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	SUBQ      $0x08, DX
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
 	JNZ       loop
 	VZEROUPPER
 	RET
@@ -813,16 +6290,6 @@ DATA all64_3fe0000000000000<>+48(SB)/8, $0x3fe0000000000000
 DATA all64_3fe0000000000000<>+56(SB)/8, $0x3fe0000000000000
 GLOBL all64_3fe0000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
-GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
-
 // func logAVX512(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·logAVX512(SB), NOSPLIT, $0-40
@@ -832,71 +6299,146 @@ TEXT ·logAVX512(SB), NOSPLIT, $0-40
 
 loop:
 	VCVTPS2PD (CX), Z0
-	VPSRLQ    $0x34, Z0, Z1
-	VORPD     all64_4330000000000000<>+0(SB), Z1, Z1
-	VSUBPD    all64_43300000000003fe<>+0(SB), Z1, Z1
-	VANDPD    all64_fffffffffffff<>+0(SB), Z0, Z2
-	VORPD     all64_3fe0000000000000<>+0(SB), Z2, Z2
-	VSUBPD    all64_3ff0000000000000<>+0(SB), Z1, Z3
-	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z4
-	VCMPPD    $0x11, Z4, Z2, K1
-	VBLENDMPD Z3, Z1, K1, Z1
-	VADDPD    Z2, Z2, Z3
-	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z4
-	VCMPPD    $0x11, Z4, Z2, K1
-	VBLENDMPD Z3, Z2, K1, Z2
-	VSUBPD    all64_3ff0000000000000<>+0(SB), Z2, Z2
-	VADDPD    all64_4000000000000000<>+0(SB), Z2, Z3
-	VDIVPD    Z3, Z2, Z3
-	VMULPD    Z3, Z3, Z4
-	VMULPD    all64_3fe0000000000000<>+0(SB), Z2, Z5
-	VMULPD    Z2, Z5, Z5
-	VMOVUPD   all64_3fb642c8590b2164<>+0(SB), Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fb8618618618618<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fbaf286bca1af28<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fbe1e1e1e1e1e1e<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fc1111111111111<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fc3b13b13b13b14<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fc745d1745d1746<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fcc71c71c71c71c<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fd2492492492492<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fd999999999999a<>+0(SB), Z6, Z6
-	VMULPD    Z4, Z6, Z6
-	VADDPD    all64_3fe5555555555555<>+0(SB), Z6, Z6
-	VMULPD    Z6, Z4, Z4
-	VADDPD    Z4, Z5, Z4
-	VMULPD    Z4, Z3, Z3
-	VMULPD    all64_3dea39ef357956a8<>+0(SB), Z1, Z4
-	VADDPD    Z4, Z3, Z3
-	VMULPD    all64_3fe62e42fee00000<>+0(SB), Z1, Z1
-	VSUBPD    Z3, Z5, Z3
-	VSUBPD    Z2, Z3, Z2
-	VSUBPD    Z2, Z1, Z1
-	VMOVUPD   all64_fff0000000000000<>+0(SB), Z2
-	VMOVUPD   all64_0<>+0(SB), Z3
-	VCMPPD    $0x00, Z3, Z0, K1
-	VBLENDMPD Z2, Z1, K1, Z1
-	VMOVUPD   all64_7ff8000000000001<>+0(SB), Z2
-	VMOVUPD   all64_0<>+0(SB), Z3
-	VCMPPD    $0x11, Z3, Z0, K1
-	VBLENDMPD Z2, Z1, K1, Z1
-	VMOVUPD   all64_7ff0000000000000<>+0(SB), Z2
-	VCMPPD    $0x15, Z2, Z0, K1
-	VBLENDMPD Z0, Z1, K1, Z0
+	VCVTPS2PD 32(CX), Z1
+	VPSRLQ    $0x34, Z0, Z2
+	VPSRLQ    $0x34, Z1, Z3
+	VMOVUPD   all64_4330000000000000<>+0(SB), Z4
+	VORPD     Z4, Z2, Z2
+	VORPD     Z4, Z3, Z3
+	VMOVUPD   all64_43300000000003fe<>+0(SB), Z4
+	VSUBPD    Z4, Z2, Z2
+	VSUBPD    Z4, Z3, Z3
+	VMOVUPD   all64_fffffffffffff<>+0(SB), Z4
+	VANDPD    Z4, Z0, Z5
+	VANDPD    Z4, Z1, Z4
+	VMOVUPD   all64_3fe0000000000000<>+0(SB), Z6
+	VORPD     Z6, Z5, Z5
+	VORPD     Z6, Z4, Z4
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z6
+	VSUBPD    Z6, Z2, Z7
+	VSUBPD    Z6, Z3, Z6
+	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z8
+	VCMPPD    $0x11, Z8, Z5, K1
+	VCMPPD    $0x11, Z8, Z4, K2
+	VBLENDMPD Z7, Z2, K1, Z2
+	VBLENDMPD Z6, Z3, K2, Z3
+	VADDPD    Z5, Z5, Z6
+	VADDPD    Z4, Z4, Z7
+	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z8
+	VCMPPD    $0x11, Z8, Z5, K1
+	VCMPPD    $0x11, Z8, Z4, K2
+	VBLENDMPD Z6, Z5, K1, Z5
+	VBLENDMPD Z7, Z4, K2, Z4
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z6
+	VSUBPD    Z6, Z5, Z5
+	VSUBPD    Z6, Z4, Z4
+	VMOVUPD   all64_4000000000000000<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z7
+	VADDPD    Z6, Z4, Z6
+	VDIVPD    Z7, Z5, Z7
+	VDIVPD    Z6, Z4, Z6
+	VMULPD    Z7, Z7, Z8
+	VMULPD    Z6, Z6, Z9
+	VMOVUPD   all64_3fe0000000000000<>+0(SB), Z10
+	VMULPD    Z10, Z5, Z11
+	VMULPD    Z10, Z4, Z10
+	VMULPD    Z5, Z11, Z11
+	VMULPD    Z4, Z10, Z10
+	VMOVUPD   all64_3fb642c8590b2164<>+0(SB), Z12
+	VMULPD    Z8, Z12, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fb8618618618618<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fbaf286bca1af28<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fbe1e1e1e1e1e1e<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fc1111111111111<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fc3b13b13b13b14<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fc745d1745d1746<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fcc71c71c71c71c<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fd2492492492492<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fd999999999999a<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z8, Z13, Z13
+	VMULPD    Z9, Z12, Z12
+	VMOVUPD   all64_3fe5555555555555<>+0(SB), Z14
+	VADDPD    Z14, Z13, Z13
+	VADDPD    Z14, Z12, Z12
+	VMULPD    Z13, Z8, Z8
+	VMULPD    Z12, Z9, Z9
+	VADDPD    Z8, Z11, Z8
+	VADDPD    Z9, Z10, Z9
+	VMULPD    Z8, Z7, Z7
+	VMULPD    Z9, Z6, Z6
+	VMOVUPD   all64_3dea39ef357956a8<>+0(SB), Z8
+	VMULPD    Z8, Z2, Z9
+	VMULPD    Z8, Z3, Z8
+	VADDPD    Z9, Z7, Z7
+	VADDPD    Z8, Z6, Z6
+	VMOVUPD   all64_3fe62e42fee00000<>+0(SB), Z8
+	VMULPD    Z8, Z2, Z2
+	VMULPD    Z8, Z3, Z3
+	VSUBPD    Z7, Z11, Z7
+	VSUBPD    Z6, Z10, Z6
+	VSUBPD    Z5, Z7, Z5
+	VSUBPD    Z4, Z6, Z4
+	VSUBPD    Z5, Z2, Z2
+	VSUBPD    Z4, Z3, Z3
+	VMOVUPD   all64_fff0000000000000<>+0(SB), Z4
+	VMOVUPD   all64_0<>+0(SB), Z5
+	VCMPPD    $0x00, Z5, Z0, K1
+	VCMPPD    $0x00, Z5, Z1, K2
+	VBLENDMPD Z4, Z2, K1, Z2
+	VBLENDMPD Z4, Z3, K2, Z3
+	VMOVUPD   all64_7ff8000000000001<>+0(SB), Z4
+	VMOVUPD   all64_0<>+0(SB), Z5
+	VCMPPD    $0x11, Z5, Z0, K1
+	VCMPPD    $0x11, Z5, Z1, K2
+	VBLENDMPD Z4, Z2, K1, Z2
+	VBLENDMPD Z4, Z3, K2, Z3
+	VMOVUPD   all64_7ff0000000000000<>+0(SB), Z4
+	VCMPPD    $0x15, Z4, Z0, K1
+	VCMPPD    $0x15, Z4, Z1, K2
+	VBLENDMPD Z0, Z2, K1, Z0
+	VBLENDMPD Z1, Z3, K2, Z1
 	VCVTPD2PS Z0, Y0
 	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	SUBQ      $0x08, DX
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
 	JNZ       loop
 	VZEROUPPER
 	RET
@@ -1071,16 +6613,6 @@ DATA all64_fff0000000000000<>+48(SB)/8, $0xfff0000000000000
 DATA all64_fff0000000000000<>+56(SB)/8, $0xfff0000000000000
 GLOBL all64_fff0000000000000<>(SB), RODATA|NOPTR, $64
 
-DATA all64_0<>+0(SB)/8, $0x0000000000000000
-DATA all64_0<>+8(SB)/8, $0x0000000000000000
-DATA all64_0<>+16(SB)/8, $0x0000000000000000
-DATA all64_0<>+24(SB)/8, $0x0000000000000000
-DATA all64_0<>+32(SB)/8, $0x0000000000000000
-DATA all64_0<>+40(SB)/8, $0x0000000000000000
-DATA all64_0<>+48(SB)/8, $0x0000000000000000
-DATA all64_0<>+56(SB)/8, $0x0000000000000000
-GLOBL all64_0<>(SB), RODATA|NOPTR, $64
-
 DATA all64_7ff8000000000001<>+0(SB)/8, $0x7ff8000000000001
 DATA all64_7ff8000000000001<>+8(SB)/8, $0x7ff8000000000001
 DATA all64_7ff8000000000001<>+16(SB)/8, $0x7ff8000000000001
@@ -1110,81 +6642,166 @@ TEXT ·log1pAVX512(SB), NOSPLIT, $0-40
 
 loop:
 	VCVTPS2PD (CX), Z0
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z0, Z1
-	VPSRLQ    $0x34, Z1, Z2
-	VORPD     all64_4330000000000000<>+0(SB), Z2, Z2
-	VSUBPD    all64_43300000000003fe<>+0(SB), Z2, Z2
-	VANDPD    all64_fffffffffffff<>+0(SB), Z1, Z3
-	VORPD     all64_3fe0000000000000<>+0(SB), Z3, Z3
-	VSUBPD    all64_3ff0000000000000<>+0(SB), Z2, Z4
-	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z5
-	VCMPPD    $0x11, Z5, Z3, K1
-	VBLENDMPD Z4, Z2, K1, Z2
-	VADDPD    Z3, Z3, Z4
-	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z5
-	VCMPPD    $0x11, Z5, Z3, K1
-	VBLENDMPD Z4, Z3, K1, Z3
-	VSUBPD    all64_3ff0000000000000<>+0(SB), Z3, Z3
-	VADDPD    all64_4000000000000000<>+0(SB), Z3, Z4
-	VDIVPD    Z4, Z3, Z4
-	VMULPD    Z4, Z4, Z5
-	VMULPD    all64_3fe0000000000000<>+0(SB), Z3, Z6
-	VMULPD    Z3, Z6, Z6
-	VMOVUPD   all64_3fb642c8590b2164<>+0(SB), Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fb8618618618618<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fbaf286bca1af28<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fbe1e1e1e1e1e1e<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fc1111111111111<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fc3b13b13b13b14<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fc745d1745d1746<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fcc71c71c71c71c<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fd2492492492492<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fd999999999999a<>+0(SB), Z7, Z7
-	VMULPD    Z5, Z7, Z7
-	VADDPD    all64_3fe5555555555555<>+0(SB), Z7, Z7
-	VMULPD    Z7, Z5, Z5
-	VADDPD    Z5, Z6, Z5
-	VMULPD    Z5, Z4, Z4
-	VMULPD    all64_3dea39ef357956a8<>+0(SB), Z2, Z5
-	VADDPD    Z5, Z4, Z4
-	VMULPD    all64_3fe62e42fee00000<>+0(SB), Z2, Z2
-	VSUBPD    Z4, Z6, Z4
-	VSUBPD    Z3, Z4, Z3
-	VSUBPD    Z3, Z2, Z2
-	VMOVUPD   all64_fff0000000000000<>+0(SB), Z3
-	VMOVUPD   all64_0<>+0(SB), Z4
-	VCMPPD    $0x00, Z4, Z1, K1
-	VBLENDMPD Z3, Z2, K1, Z2
-	VMOVUPD   all64_7ff8000000000001<>+0(SB), Z3
-	VMOVUPD   all64_0<>+0(SB), Z4
-	VCMPPD    $0x11, Z4, Z1, K1
-	VBLENDMPD Z3, Z2, K1, Z2
-	VMOVUPD   all64_7ff0000000000000<>+0(SB), Z3
-	VCMPPD    $0x15, Z3, Z1, K1
-	VBLENDMPD Z1, Z2, K1, Z2
-	VMULPD    Z0, Z2, Z2
-	VSUBPD    all64_3ff0000000000000<>+0(SB), Z1, Z3
-	VDIVPD    Z3, Z2, Z2
-	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z3
-	VCMPPD    $0x00, Z3, Z1, K1
-	VBLENDMPD Z0, Z2, K1, Z2
-	VMOVUPD   all64_7ff0000000000000<>+0(SB), Z3
-	VCMPPD    $0x15, Z3, Z1, K1
-	VBLENDMPD Z0, Z2, K1, Z0
+	VCVTPS2PD 32(CX), Z1
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z2
+	VADDPD    Z2, Z0, Z3
+	VADDPD    Z2, Z1, Z2
+	VPSRLQ    $0x34, Z3, Z4
+	VPSRLQ    $0x34, Z2, Z5
+	VMOVUPD   all64_4330000000000000<>+0(SB), Z6
+	VORPD     Z6, Z4, Z4
+	VORPD     Z6, Z5, Z5
+	VMOVUPD   all64_43300000000003fe<>+0(SB), Z6
+	VSUBPD    Z6, Z4, Z4
+	VSUBPD    Z6, Z5, Z5
+	VMOVUPD   all64_fffffffffffff<>+0(SB), Z6
+	VANDPD    Z6, Z3, Z7
+	VANDPD    Z6, Z2, Z6
+	VMOVUPD   all64_3fe0000000000000<>+0(SB), Z8
+	VORPD     Z8, Z7, Z7
+	VORPD     Z8, Z6, Z6
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z8
+	VSUBPD    Z8, Z4, Z9
+	VSUBPD    Z8, Z5, Z8
+	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z10
+	VCMPPD    $0x11, Z10, Z7, K1
+	VCMPPD    $0x11, Z10, Z6, K2
+	VBLENDMPD Z9, Z4, K1, Z4
+	VBLENDMPD Z8, Z5, K2, Z5
+	VADDPD    Z7, Z7, Z8
+	VADDPD    Z6, Z6, Z9
+	VMOVUPD   all64_3fe6a09e667f3bcd<>+0(SB), Z10
+	VCMPPD    $0x11, Z10, Z7, K1
+	VCMPPD    $0x11, Z10, Z6, K2
+	VBLENDMPD Z8, Z7, K1, Z7
+	VBLENDMPD Z9, Z6, K2, Z6
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z8
+	VSUBPD    Z8, Z7, Z7
+	VSUBPD    Z8, Z6, Z6
+	VMOVUPD   all64_4000000000000000<>+0(SB), Z8
+	VADDPD    Z8, Z7, Z9
+	VADDPD    Z8, Z6, Z8
+	VDIVPD    Z9, Z7, Z9
+	VDIVPD    Z8, Z6, Z8
+	VMULPD    Z9, Z9, Z10
+	VMULPD    Z8, Z8, Z11
+	VMOVUPD   all64_3fe0000000000000<>+0(SB), Z12
+	VMULPD    Z12, Z7, Z13
+	VMULPD    Z12, Z6, Z12
+	VMULPD    Z7, Z13, Z13
+	VMULPD    Z6, Z12, Z12
+	VMOVUPD   all64_3fb642c8590b2164<>+0(SB), Z14
+	VMULPD    Z10, Z14, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fb8618618618618<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fbaf286bca1af28<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fbe1e1e1e1e1e1e<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fc1111111111111<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fc3b13b13b13b14<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fc745d1745d1746<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fcc71c71c71c71c<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fd2492492492492<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fd999999999999a<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z10, Z15, Z15
+	VMULPD    Z11, Z14, Z14
+	VMOVUPD   all64_3fe5555555555555<>+0(SB), Z16
+	VADDPD    Z16, Z15, Z15
+	VADDPD    Z16, Z14, Z14
+	VMULPD    Z15, Z10, Z10
+	VMULPD    Z14, Z11, Z11
+	VADDPD    Z10, Z13, Z10
+	VADDPD    Z11, Z12, Z11
+	VMULPD    Z10, Z9, Z9
+	VMULPD    Z11, Z8, Z8
+	VMOVUPD   all64_3dea39ef357956a8<>+0(SB), Z10
+	VMULPD    Z10, Z4, Z11
+	VMULPD    Z10, Z5, Z10
+	VADDPD    Z11, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMOVUPD   all64_3fe62e42fee00000<>+0(SB), Z10
+	VMULPD    Z10, Z4, Z4
+	VMULPD    Z10, Z5, Z5
+	VSUBPD    Z9, Z13, Z9
+	VSUBPD    Z8, Z12, Z8
+	VSUBPD    Z7, Z9, Z7
+	VSUBPD    Z6, Z8, Z6
+	VSUBPD    Z7, Z4, Z4
+	VSUBPD    Z6, Z5, Z5
+	VMOVUPD   all64_fff0000000000000<>+0(SB), Z6
+	VMOVUPD   all64_0<>+0(SB), Z7
+	VCMPPD    $0x00, Z7, Z3, K1
+	VCMPPD    $0x00, Z7, Z2, K2
+	VBLENDMPD Z6, Z4, K1, Z4
+	VBLENDMPD Z6, Z5, K2, Z5
+	VMOVUPD   all64_7ff8000000000001<>+0(SB), Z6
+	VMOVUPD   all64_0<>+0(SB), Z7
+	VCMPPD    $0x11, Z7, Z3, K1
+	VCMPPD    $0x11, Z7, Z2, K2
+	VBLENDMPD Z6, Z4, K1, Z4
+	VBLENDMPD Z6, Z5, K2, Z5
+	VMOVUPD   all64_7ff0000000000000<>+0(SB), Z6
+	VCMPPD    $0x15, Z6, Z3, K1
+	VCMPPD    $0x15, Z6, Z2, K2
+	VBLENDMPD Z3, Z4, K1, Z4
+	VBLENDMPD Z2, Z5, K2, Z5
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z1, Z5, Z5
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z6
+	VSUBPD    Z6, Z3, Z7
+	VSUBPD    Z6, Z2, Z6
+	VDIVPD    Z7, Z4, Z4
+	VDIVPD    Z6, Z5, Z5
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z6
+	VCMPPD    $0x00, Z6, Z3, K1
+	VCMPPD    $0x00, Z6, Z2, K2
+	VBLENDMPD Z0, Z4, K1, Z4
+	VBLENDMPD Z1, Z5, K2, Z5
+	VMOVUPD   all64_7ff0000000000000<>+0(SB), Z6
+	VCMPPD    $0x15, Z6, Z3, K1
+	VCMPPD    $0x15, Z6, Z2, K2
+	VBLENDMPD Z0, Z4, K1, Z0
+	VBLENDMPD Z1, Z5, K2, Z1
 	VCVTPD2PS Z0, Y0
 	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	SUBQ      $0x08, DX
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
 	JNZ       loop
 	VZEROUPPER
 	RET
@@ -1198,75 +6815,130 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-40
 
 loop:
 	VCVTPS2PD (CX), Z0
-	VMOVUPD   all64_8000000000000000<>+0(SB), Z1
-	VANDNPD   Z0, Z1, Z1
-	VMOVUPD   all64_4024000000000000<>+0(SB), Z2
-	VMOVUPD   all64_0<>+0(SB), Z3
-	VMAXPD    Z1, Z3, Z3
-	VMINPD    Z3, Z2, Z2
-	VMULPD    all64_c000000000000000<>+0(SB), Z2, Z2
-	VMULPD    all64_3ff71547652b82fe<>+0(SB), Z2, Z3
-	VADDPD    all64_4338000000000000<>+0(SB), Z3, Z3
-	VSUBPD    all64_4338000000000000<>+0(SB), Z3, Z4
-	VPSLLQ    $0x34, Z3, Z3
-	VMULPD    all64_3fe62e42fee00000<>+0(SB), Z4, Z5
-	VSUBPD    Z5, Z2, Z2
-	VMULPD    all64_3dea39ef357956a8<>+0(SB), Z4, Z4
-	VSUBPD    Z4, Z2, Z2
-	VMOVUPD   all64_3ec71de3a556c734<>+0(SB), Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3efa01a01a01a01a<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3f2a01a01a01a01a<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3f56c16c16c16c17<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3f81111111111111<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3fa5555555555555<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3fc5555555555555<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3fe0000000000000<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z4
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z4, Z4
-	VMULPD    Z2, Z4, Z2
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z2, Z2
-	VPADDQ    Z3, Z2, Z2
-	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z3
-	VSUBPD    Z2, Z3, Z3
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z2, Z2
-	VDIVPD    Z2, Z3, Z2
-	VMULPD    Z1, Z1, Z3
-	VMOVUPD   all64_3fd5555555555555<>+0(SB), Z4
-	VMULPD    all64_3fc1111111111111<>+0(SB), Z3, Z5
-	VSUBPD    Z5, Z4, Z4
-	VMULPD    Z3, Z1, Z3
-	VMULPD    Z4, Z3, Z3
-	VSUBPD    Z3, Z1, Z3
-	VMOVUPD   all64_3f947ae147ae147b<>+0(SB), Z4
-	VCMPPD    $0x11, Z4, Z1, K1
-	VBLENDMPD Z3, Z2, K1, Z1
-	VANDPD    all64_8000000000000000<>+0(SB), Z0, Z0
-	VORPD     Z0, Z1, Z0
+	VCVTPS2PD 32(CX), Z1
+	VMOVUPD   all64_8000000000000000<>+0(SB), Z2
+	VANDNPD   Z0, Z2, Z3
+	VANDNPD   Z1, Z2, Z2
+	VMOVUPD   all64_4024000000000000<>+0(SB), Z4
+	VMOVUPD   all64_0<>+0(SB), Z5
+	VMAXPD    Z3, Z5, Z6
+	VMAXPD    Z2, Z5, Z5
+	VMINPD    Z6, Z4, Z6
+	VMINPD    Z5, Z4, Z4
+	VMOVUPD   all64_c000000000000000<>+0(SB), Z5
+	VMULPD    Z5, Z6, Z6
+	VMULPD    Z5, Z4, Z4
+	VMOVUPD   all64_3ff71547652b82fe<>+0(SB), Z5
+	VMULPD    Z5, Z6, Z7
+	VMULPD    Z5, Z4, Z5
+	VMOVUPD   all64_4338000000000000<>+0(SB), Z8
+	VADDPD    Z8, Z7, Z7
+	VADDPD    Z8, Z5, Z5
+	VMOVUPD   all64_4338000000000000<>+0(SB), Z8
+	VSUBPD    Z8, Z7, Z9
+	VSUBPD    Z8, Z5, Z8
+	VPSLLQ    $0x34, Z7, Z7
+	VPSLLQ    $0x34, Z5, Z5
+	VMOVUPD   all64_3fe62e42fee00000<>+0(SB), Z10
+	VMULPD    Z10, Z9, Z11
+	VMULPD    Z10, Z8, Z10
+	VSUBPD    Z11, Z6, Z6
+	VSUBPD    Z10, Z4, Z4
+	VMOVUPD   all64_3dea39ef357956a8<>+0(SB), Z10
+	VMULPD    Z10, Z9, Z9
+	VMULPD    Z10, Z8, Z8
+	VSUBPD    Z9, Z6, Z6
+	VSUBPD    Z8, Z4, Z4
+	VMOVUPD   all64_3ec71de3a556c734<>+0(SB), Z8
+	VMULPD    Z6, Z8, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3efa01a01a01a01a<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3f2a01a01a01a01a<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3f56c16c16c16c17<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3f81111111111111<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3fa5555555555555<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3fc5555555555555<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3fe0000000000000<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z9
+	VMULPD    Z4, Z8, Z8
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z10
+	VADDPD    Z10, Z9, Z9
+	VADDPD    Z10, Z8, Z8
+	VMULPD    Z6, Z9, Z6
+	VMULPD    Z4, Z8, Z4
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z8
+	VADDPD    Z8, Z6, Z6
+	VADDPD    Z8, Z4, Z4
+	VPADDQ    Z7, Z6, Z6
+	VPADDQ    Z5, Z4, Z4
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z5
+	VSUBPD    Z6, Z5, Z7
+	VSUBPD    Z4, Z5, Z5
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z8
+	VADDPD    Z8, Z6, Z6
+	VADDPD    Z8, Z4, Z4
+	VDIVPD    Z6, Z7, Z6
+	VDIVPD    Z4, Z5, Z4
+	VMULPD    Z3, Z3, Z5
+	VMULPD    Z2, Z2, Z7
+	VMOVUPD   all64_3fd5555555555555<>+0(SB), Z8
+	VMOVUPD   all64_3fc1111111111111<>+0(SB), Z9
+	VMULPD    Z9, Z5, Z10
+	VMULPD    Z9, Z7, Z9
+	VSUBPD    Z10, Z8, Z10
+	VSUBPD    Z9, Z8, Z8
+	VMULPD    Z5, Z3, Z5
+	VMULPD    Z7, Z2, Z7
+	VMULPD    Z10, Z5, Z5
+	VMULPD    Z8, Z7, Z7
+	VSUBPD    Z5, Z3, Z5
+	VSUBPD    Z7, Z2, Z7
+	VMOVUPD   all64_3f947ae147ae147b<>+0(SB), Z8
+	VCMPPD    $0x11, Z8, Z3, K1
+	VCMPPD    $0x11, Z8, Z2, K2
+	VBLENDMPD Z5, Z6, K1, Z2
+	VBLENDMPD Z7, Z4, K2, Z3
+	VMOVUPD   all64_8000000000000000<>+0(SB), Z4
+	VANDPD    Z4, Z0, Z0
+	VANDPD    Z4, Z1, Z1
+	VORPD     Z0, Z2, Z0
+	VORPD     Z1, Z3, Z1
 	VCVTPD2PS Z0, Y0
 	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	SUBQ      $0x08, DX
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
 	JNZ       loop
 	VZEROUPPER
 	RET
-
-DATA all64_8000000000000000<>+0(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+8(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+16(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+32(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+40(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+48(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+56(SB)/8, $0x8000000000000000
-GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $64
 
 DATA all64_4024000000000000<>+0(SB)/8, $0x4024000000000000
 DATA all64_4024000000000000<>+8(SB)/8, $0x4024000000000000
@@ -1317,47 +6989,98 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-40
 
 loop:
 	VCVTPS2PD (CX), Z0
-	VMOVUPD   all64_405e000000000000<>+0(SB), Z1
-	VMOVUPD   all64_c05e000000000000<>+0(SB), Z2
-	VMAXPD    Z0, Z2, Z0
-	VMINPD    Z0, Z1, Z0
-	VXORPD    all64_8000000000000000<>+0(SB), Z0, Z0
-	VMULPD    all64_3ff71547652b82fe<>+0(SB), Z0, Z1
-	VADDPD    all64_4338000000000000<>+0(SB), Z1, Z1
-	VSUBPD    all64_4338000000000000<>+0(SB), Z1, Z2
-	VPSLLQ    $0x34, Z1, Z1
-	VMULPD    all64_3fe62e42fee00000<>+0(SB), Z2, Z3
-	VSUBPD    Z3, Z0, Z0
-	VMULPD    all64_3dea39ef357956a8<>+0(SB), Z2, Z2
-	VSUBPD    Z2, Z0, Z0
-	VMOVUPD   all64_3ec71de3a556c734<>+0(SB), Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3efa01a01a01a01a<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3f2a01a01a01a01a<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3f56c16c16c16c17<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3f81111111111111<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3fa5555555555555<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3fc5555555555555<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3fe0000000000000<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z2, Z2
-	VMULPD    Z0, Z2, Z0
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z0, Z0
-	VPADDQ    Z1, Z0, Z0
-	VADDPD    all64_3ff0000000000000<>+0(SB), Z0, Z0
-	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z1
-	VDIVPD    Z0, Z1, Z0
+	VCVTPS2PD 32(CX), Z1
+	VMOVUPD   all64_405e000000000000<>+0(SB), Z2
+	VMOVUPD   all64_c05e000000000000<>+0(SB), Z3
+	VMAXPD    Z0, Z3, Z0
+	VMAXPD    Z1, Z3, Z1
+	VMINPD    Z0, Z2, Z0
+	VMINPD    Z1, Z2, Z1
+	VMOVUPD   all64_8000000000000000<>+0(SB), Z2
+	VXORPD    Z2, Z0, Z0
+	VXORPD    Z2, Z1, Z1
+	VMOVUPD   all64_3ff71547652b82fe<>+0(SB), Z2
+	VMULPD    Z2, Z0, Z3
+	VMULPD    Z2, Z1, Z2
+	VMOVUPD   all64_4338000000000000<>+0(SB), Z4
+	VADDPD    Z4, Z3, Z3
+	VADDPD    Z4, Z2, Z2
+	VMOVUPD   all64_4338000000000000<>+0(SB), Z4
+	VSUBPD    Z4, Z3, Z5
+	VSUBPD    Z4, Z2, Z4
+	VPSLLQ    $0x34, Z3, Z3
+	VPSLLQ    $0x34, Z2, Z2
+	VMOVUPD   all64_3fe62e42fee00000<>+0(SB), Z6
+	VMULPD    Z6, Z5, Z7
+	VMULPD    Z6, Z4, Z6
+	VSUBPD    Z7, Z0, Z0
+	VSUBPD    Z6, Z1, Z1
+	VMOVUPD   all64_3dea39ef357956a8<>+0(SB), Z6
+	VMULPD    Z6, Z5, Z5
+	VMULPD    Z6, Z4, Z4
+	VSUBPD    Z5, Z0, Z0
+	VSUBPD    Z4, Z1, Z1
+	VMOVUPD   all64_3ec71de3a556c734<>+0(SB), Z4
+	VMULPD    Z0, Z4, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3efa01a01a01a01a<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3f2a01a01a01a01a<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3f56c16c16c16c17<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3f81111111111111<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3fa5555555555555<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3fc5555555555555<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3fe0000000000000<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	VMULPD    Z1, Z4, Z4
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z6
+	VADDPD    Z6, Z5, Z5
+	VADDPD    Z6, Z4, Z4
+	VMULPD    Z0, Z5, Z0
+	VMULPD    Z1, Z4, Z1
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z4, Z1, Z1
+	VPADDQ    Z3, Z0, Z0
+	VPADDQ    Z2, Z1, Z1
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z2
+	VADDPD    Z2, Z0, Z0
+	VADDPD    Z2, Z1, Z1
+	VMOVUPD   all64_3ff0000000000000<>+0(SB), Z2
+	VDIVPD    Z0, Z2, Z0
+	VDIVPD    Z1, Z2, Z1
 	VCVTPD2PS Z0, Y0
 	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	SUBQ      $0x08, DX
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, DX
 	JNZ       loop
 	VZEROUPPER
 	RET
@@ -1390,164 +7113,494 @@ TEXT ·erfAVX512(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), DX
 
 loop:
-	VCVTPS2PD    (CX), Z0
-	VMOVUPD      all64_8000000000000000<>+0(SB), Z1
-	VANDNPD      Z0, Z1, Z1
-	VMINPD       all64_4017800000000000<>+0(SB), Z1, Z2
-	VMULPD       all64_4010000000000000<>+0(SB), Z2, Z2
-	VRNDSCALEPD  $0x0b, Z2, Z2
-	VADDPD       all64_3fe0000000000000<>+0(SB), Z2, Z3
-	VMULPD       all64_3fd0000000000000<>+0(SB), Z3, Z3
-	VSUBPD       Z3, Z1, Z3
-	MOVQ         table+24(FP), BX
-	VCVTTPD2QQ   Z2, Z2
-	VPTESTMQ     all64_10<>+0(SB), Z2, K1
-	VMOVUPD      5760(BX), Z4
-	VPERMT2PD    5824(BX), Z2, Z4
-	VPERMPD      5888(BX), Z2, K1, Z4
-	VMOVUPD      5568(BX), Z5
-	VPERMT2PD    5632(BX), Z2, Z5
-	VPERMPD      5696(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      5376(BX), Z5
-	VPERMT2PD    5440(BX), Z2, Z5
-	VPERMPD      5504(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      5184(BX), Z5
-	VPERMT2PD    5248(BX), Z2, Z5
-	VPERMPD      5312(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      4992(BX), Z5
-	VPERMT2PD    5056(BX), Z2, Z5
-	VPERMPD      5120(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      4800(BX), Z5
-	VPERMT2PD    4864(BX), Z2, Z5
-	VPERMPD      4928(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      4608(BX), Z5
-	VPERMT2PD    4672(BX), Z2, Z5
-	VPERMPD      4736(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      4416(BX), Z5
-	VPERMT2PD    4480(BX), Z2, Z5
-	VPERMPD      4544(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      4224(BX), Z5
-	VPERMT2PD    4288(BX), Z2, Z5
-	VPERMPD      4352(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      4032(BX), Z5
-	VPERMT2PD    4096(BX), Z2, Z5
-	VPERMPD      4160(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      3840(BX), Z5
-	VPERMT2PD    3904(BX), Z2, Z5
-	VPERMPD      3968(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      3648(BX), Z5
-	VPERMT2PD    3712(BX), Z2, Z5
-	VPERMPD      3776(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      3456(BX), Z5
-	VPERMT2PD    3520(BX), Z2, Z5
-	VPERMPD      3584(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      3264(BX), Z5
-	VPERMT2PD    3328(BX), Z2, Z5
-	VPERMPD      3392(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z4
-	VADDPD       Z5, Z4, Z4
-	VMOVUPD      3072(BX), Z5
-	VPERMT2PD    3136(BX), Z2, Z5
-	VPERMPD      3200(BX), Z2, K1, Z5
-	VMULPD       Z3, Z4, Z2
-	VADDPD       Z5, Z2, Z2
-	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z3
-	VMOVUPD      all64_4018000000000000<>+0(SB), Z4
-	VCMPPD       $0x1d, Z4, Z1, K1
-	VBLENDMPD    Z3, Z2, K1, Z2
-	VANDPD       all64_8000000000000000<>+0(SB), Z0, Z3
-	VORPD        Z3, Z2, Z2
-	VMULPD       Z1, Z1, Z3
-	VMULPD       all64_3fd5555555555555<>+0(SB), Z3, Z4
-	VMOVAPD      Z3, Z5
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Z4, Z5
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Z5, Z4
-	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z5
-	VSUBPD       Z4, Z5, Z5
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z3, Z6
-	VMULPD       Z6, Z3, Z6
-	VMULPD       all64_3fc999999999999a<>+0(SB), Z6, Z7
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Z7, Z8
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Z8, Z7
-	VADDPD       Z7, Z5, Z5
-	VMULPD       Z4, Z6, Z6
-	VMULPD       all64_3fc2492492492492<>+0(SB), Z6, Z7
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Z7, Z8
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Z8, Z7
-	VSUBPD       Z7, Z5, Z5
-	VMULPD       all64_3fd0000000000000<>+0(SB), Z3, Z7
-	VMULPD       Z7, Z6, Z6
-	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Z6, Z7
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Z7, Z8
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Z8, Z7
-	VADDPD       Z7, Z5, Z5
-	VMULPD       all64_3fc999999999999a<>+0(SB), Z3, Z7
-	VMOVAPD      Z3, Z8
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Z7, Z8
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Z8, Z7
-	VMULPD       Z7, Z6, Z6
-	VMULPD       all64_3fb745d1745d1746<>+0(SB), Z6, Z7
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Z7, Z8
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Z8, Z7
-	VSUBPD       Z7, Z5, Z5
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z4, Z4
-	VMULPD       Z4, Z6, Z4
-	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Z4, Z6
-	VMOVAPD      Z4, Z7
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Z6, Z7
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Z7, Z6
-	VADDPD       Z6, Z5, Z5
-	VMULPD       all64_3fc2492492492492<>+0(SB), Z3, Z6
-	VMOVAPD      Z3, Z3
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Z6, Z3
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Z3, Z6
-	VMULPD       Z6, Z4, Z3
-	VMULPD       all64_3fb1111111111111<>+0(SB), Z3, Z4
-	VMOVAPD      Z3, Z3
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Z4, Z3
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Z3, Z4
-	VSUBPD       Z4, Z5, Z3
-	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Z0, Z4
-	VMULPD       Z4, Z3, Z3
-	VMOVUPD      all64_3fc0000000000000<>+0(SB), Z4
-	VCMPPD       $0x11, Z4, Z1, K1
-	VBLENDMPD    Z3, Z2, K1, Z1
-	VMOVUPD      all64_0<>+0(SB), Z2
-	VCMPPD       $0x03, Z2, Z0, K1
-	VBLENDMPD    Z0, Z1, K1, Z0
+	VCVTPS2PD   (CX), Z0
+	VCVTPS2PD   32(CX), Z1
+	VMOVUPD     all64_8000000000000000<>+0(SB), Z2
+	VANDNPD     Z0, Z2, Z3
+	VANDNPD     Z1, Z2, Z2
+	VMOVUPD     all64_4017800000000000<>+0(SB), Z4
+	VMINPD      Z4, Z3, Z5
+	VMINPD      Z4, Z2, Z4
+	VMOVUPD     all64_4010000000000000<>+0(SB), Z6
+	VMULPD      Z6, Z5, Z5
+	VMULPD      Z6, Z4, Z4
+	VRNDSCALEPD $0x0b, Z5, Z5
+	VRNDSCALEPD $0x0b, Z4, Z4
+	VMOVUPD     all64_3fe0000000000000<>+0(SB), Z6
+	VADDPD      Z6, Z5, Z7
+	VADDPD      Z6, Z4, Z6
+	VMOVUPD     all64_3fd0000000000000<>+0(SB), Z8
+	VMULPD      Z8, Z7, Z7
+	VMULPD      Z8, Z6, Z6
+	VSUBPD      Z7, Z3, Z7
+	VSUBPD      Z6, Z2, Z6
+	VCVTTPD2QQ  Z5, Z5
+	VCVTTPD2QQ  Z4, Z4
+	VPTESTMQ    all64_18<>+0(SB), Z5, K1
+	VPTESTMQ    all64_18<>+0(SB), Z4, K2
+	KORW        K1, K2, K1
+	KORTESTW    K1, K1
+	JEQ         near1
+	VPTESTMQ    all64_10<>+0(SB), Z5, K1
+	VPTESTMQ    all64_10<>+0(SB), Z4, K2
+	MOVQ        table+24(FP), BX
+	VMOVUPD     5824(BX), Z10
+	VMOVUPD     5888(BX), Z11
+	VMOVUPD     5760(BX), Z8
+	VPERMT2PD   Z10, Z5, Z8
+	VPERMPD     Z11, Z5, K1, Z8
+	VMOVUPD     5760(BX), Z9
+	VPERMT2PD   Z10, Z4, Z9
+	VPERMPD     Z11, Z4, K2, Z9
+	VMOVUPD     5632(BX), Z12
+	VMOVUPD     5696(BX), Z13
+	VMOVUPD     5568(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     5568(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     5440(BX), Z12
+	VMOVUPD     5504(BX), Z13
+	VMOVUPD     5376(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     5376(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     5248(BX), Z12
+	VMOVUPD     5312(BX), Z13
+	VMOVUPD     5184(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     5184(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     5056(BX), Z12
+	VMOVUPD     5120(BX), Z13
+	VMOVUPD     4992(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     4992(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     4864(BX), Z12
+	VMOVUPD     4928(BX), Z13
+	VMOVUPD     4800(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     4800(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     4672(BX), Z12
+	VMOVUPD     4736(BX), Z13
+	VMOVUPD     4608(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     4608(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     4480(BX), Z12
+	VMOVUPD     4544(BX), Z13
+	VMOVUPD     4416(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     4416(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     4288(BX), Z12
+	VMOVUPD     4352(BX), Z13
+	VMOVUPD     4224(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     4224(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     4096(BX), Z12
+	VMOVUPD     4160(BX), Z13
+	VMOVUPD     4032(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     4032(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     3904(BX), Z12
+	VMOVUPD     3968(BX), Z13
+	VMOVUPD     3840(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     3840(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     3712(BX), Z12
+	VMOVUPD     3776(BX), Z13
+	VMOVUPD     3648(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     3648(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     3520(BX), Z12
+	VMOVUPD     3584(BX), Z13
+	VMOVUPD     3456(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     3456(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     3328(BX), Z12
+	VMOVUPD     3392(BX), Z13
+	VMOVUPD     3264(BX), Z10
+	VPERMT2PD   Z12, Z5, Z10
+	VPERMPD     Z13, Z5, K1, Z10
+	VMOVUPD     3264(BX), Z11
+	VPERMT2PD   Z12, Z4, Z11
+	VPERMPD     Z13, Z4, K2, Z11
+	VMULPD      Z7, Z8, Z8
+	VMULPD      Z6, Z9, Z9
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VMOVUPD     3136(BX), Z11
+	VMOVUPD     3200(BX), Z12
+	VMOVUPD     3072(BX), Z10
+	VPERMT2PD   Z11, Z5, Z10
+	VPERMPD     Z12, Z5, K1, Z10
+	VMOVUPD     3072(BX), Z5
+	VPERMT2PD   Z11, Z4, Z5
+	VPERMPD     Z12, Z4, K2, Z5
+	VMULPD      Z7, Z8, Z4
+	VMULPD      Z6, Z9, Z6
+	VADDPD      Z10, Z4, Z4
+	VADDPD      Z5, Z6, Z5
+	VMOVAPD     Z4, Z4
+	VMOVAPD     Z5, Z5
+	JMP         done2
+
+near1:
+	MOVQ    table+24(FP), BX
+	VMOVUPD 5760(BX), Z8
+	VPERMPD Z8, Z5, Z9
+	VPERMPD Z8, Z4, Z8
+	VMOVUPD 5568(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 5376(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 5184(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 4992(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 4800(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 4608(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 4416(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 4224(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 4032(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 3840(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 3648(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 3456(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 3264(BX), Z10
+	VPERMPD Z10, Z5, Z11
+	VPERMPD Z10, Z4, Z10
+	VMULPD  Z7, Z9, Z9
+	VMULPD  Z6, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z10, Z8, Z8
+	VMOVUPD 3072(BX), Z10
+	VPERMPD Z10, Z5, Z5
+	VPERMPD Z10, Z4, Z4
+	VMULPD  Z7, Z9, Z7
+	VMULPD  Z6, Z8, Z6
+	VADDPD  Z5, Z7, Z5
+	VADDPD  Z4, Z6, Z6
+	VMOVAPD Z5, Z4
+	VMOVAPD Z6, Z5
+
+done2:
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z6
+	VMOVUPD      all64_4018000000000000<>+0(SB), Z7
+	VCMPPD       $0x1d, Z7, Z3, K1
+	VCMPPD       $0x1d, Z7, Z2, K2
+	VBLENDMPD    Z6, Z4, K1, Z4
+	VBLENDMPD    Z6, Z5, K2, Z5
+	VMOVUPD      all64_8000000000000000<>+0(SB), Z6
+	VANDPD       Z6, Z0, Z7
+	VANDPD       Z6, Z1, Z6
+	VORPD        Z7, Z4, Z4
+	VORPD        Z6, Z5, Z5
+	VMULPD       Z3, Z3, Z6
+	VMULPD       Z2, Z2, Z7
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Z8
+	VMULPD       Z8, Z6, Z9
+	VMULPD       Z8, Z7, Z8
+	VMOVUPD      all64_4008000000000000<>+0(SB), Z10
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Z11
+	VMOVAPD      Z6, Z12
+	VFNMADD231PD Z10, Z9, Z12
+	VFMADD231PD  Z11, Z12, Z9
+	VMOVAPD      Z7, Z12
+	VFNMADD231PD Z10, Z8, Z12
+	VFMADD231PD  Z11, Z12, Z8
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z10
+	VSUBPD       Z9, Z10, Z11
+	VSUBPD       Z8, Z10, Z10
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z12
+	VMULPD       Z12, Z6, Z13
+	VMULPD       Z12, Z7, Z12
+	VMULPD       Z13, Z6, Z13
+	VMULPD       Z12, Z7, Z12
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z14
+	VMULPD       Z14, Z13, Z15
+	VMULPD       Z14, Z12, Z14
+	VMOVUPD      all64_4014000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z17
+	VMOVAPD      Z13, Z18
+	VFNMADD231PD Z16, Z15, Z18
+	VFMADD231PD  Z17, Z18, Z15
+	VMOVAPD      Z12, Z18
+	VFNMADD231PD Z16, Z14, Z18
+	VFMADD231PD  Z17, Z18, Z14
+	VADDPD       Z15, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z9, Z13, Z13
+	VMULPD       Z8, Z12, Z12
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z14
+	VMULPD       Z14, Z13, Z15
+	VMULPD       Z14, Z12, Z14
+	VMOVUPD      all64_401c000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z17
+	VMOVAPD      Z13, Z18
+	VFNMADD231PD Z16, Z15, Z18
+	VFMADD231PD  Z17, Z18, Z15
+	VMOVAPD      Z12, Z18
+	VFNMADD231PD Z16, Z14, Z18
+	VFMADD231PD  Z17, Z18, Z14
+	VSUBPD       Z15, Z11, Z11
+	VSUBPD       Z14, Z10, Z10
+	VMOVUPD      all64_3fd0000000000000<>+0(SB), Z14
+	VMULPD       Z14, Z6, Z15
+	VMULPD       Z14, Z7, Z14
+	VMULPD       Z15, Z13, Z13
+	VMULPD       Z14, Z12, Z12
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Z14
+	VMULPD       Z14, Z13, Z15
+	VMULPD       Z14, Z12, Z14
+	VMOVUPD      all64_4022000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Z17
+	VMOVAPD      Z13, Z18
+	VFNMADD231PD Z16, Z15, Z18
+	VFMADD231PD  Z17, Z18, Z15
+	VMOVAPD      Z12, Z18
+	VFNMADD231PD Z16, Z14, Z18
+	VFMADD231PD  Z17, Z18, Z14
+	VADDPD       Z15, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z14
+	VMULPD       Z14, Z6, Z15
+	VMULPD       Z14, Z7, Z14
+	VMOVUPD      all64_4014000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z17
+	VMOVAPD      Z6, Z18
+	VFNMADD231PD Z16, Z15, Z18
+	VFMADD231PD  Z17, Z18, Z15
+	VMOVAPD      Z7, Z18
+	VFNMADD231PD Z16, Z14, Z18
+	VFMADD231PD  Z17, Z18, Z14
+	VMULPD       Z15, Z13, Z13
+	VMULPD       Z14, Z12, Z12
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Z14
+	VMULPD       Z14, Z13, Z15
+	VMULPD       Z14, Z12, Z14
+	VMOVUPD      all64_4026000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Z17
+	VMOVAPD      Z13, Z18
+	VFNMADD231PD Z16, Z15, Z18
+	VFMADD231PD  Z17, Z18, Z15
+	VMOVAPD      Z12, Z18
+	VFNMADD231PD Z16, Z14, Z18
+	VFMADD231PD  Z17, Z18, Z14
+	VSUBPD       Z15, Z11, Z11
+	VSUBPD       Z14, Z10, Z10
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z14
+	VMULPD       Z14, Z9, Z9
+	VMULPD       Z14, Z8, Z8
+	VMULPD       Z9, Z13, Z9
+	VMULPD       Z8, Z12, Z8
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Z12
+	VMULPD       Z12, Z9, Z13
+	VMULPD       Z12, Z8, Z12
+	VMOVUPD      all64_402a000000000000<>+0(SB), Z14
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Z15
+	VMOVAPD      Z9, Z16
+	VFNMADD231PD Z14, Z13, Z16
+	VFMADD231PD  Z15, Z16, Z13
+	VMOVAPD      Z8, Z16
+	VFNMADD231PD Z14, Z12, Z16
+	VFMADD231PD  Z15, Z16, Z12
+	VADDPD       Z13, Z11, Z11
+	VADDPD       Z12, Z10, Z10
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z12
+	VMULPD       Z12, Z6, Z13
+	VMULPD       Z12, Z7, Z12
+	VMOVUPD      all64_401c000000000000<>+0(SB), Z14
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z15
+	VMOVAPD      Z6, Z6
+	VFNMADD231PD Z14, Z13, Z6
+	VFMADD231PD  Z15, Z6, Z13
+	VMOVAPD      Z7, Z6
+	VFNMADD231PD Z14, Z12, Z6
+	VFMADD231PD  Z15, Z6, Z12
+	VMULPD       Z13, Z9, Z6
+	VMULPD       Z12, Z8, Z7
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Z8
+	VMULPD       Z8, Z6, Z9
+	VMULPD       Z8, Z7, Z8
+	VMOVUPD      all64_402e000000000000<>+0(SB), Z12
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Z13
+	VMOVAPD      Z6, Z6
+	VFNMADD231PD Z12, Z9, Z6
+	VFMADD231PD  Z13, Z6, Z9
+	VMOVAPD      Z7, Z6
+	VFNMADD231PD Z12, Z8, Z6
+	VFMADD231PD  Z13, Z6, Z8
+	VSUBPD       Z9, Z11, Z6
+	VSUBPD       Z8, Z10, Z7
+	VMOVUPD      all64_3ff20dd750429b6d<>+0(SB), Z8
+	VMULPD       Z8, Z0, Z9
+	VMULPD       Z8, Z1, Z8
+	VMULPD       Z9, Z6, Z6
+	VMULPD       Z8, Z7, Z7
+	VMOVUPD      all64_3fc0000000000000<>+0(SB), Z8
+	VCMPPD       $0x11, Z8, Z3, K1
+	VCMPPD       $0x11, Z8, Z2, K2
+	VBLENDMPD    Z6, Z4, K1, Z2
+	VBLENDMPD    Z7, Z5, K2, Z3
+	VMOVUPD      all64_0<>+0(SB), Z4
+	VCMPPD       $0x03, Z4, Z0, K1
+	VCMPPD       $0x03, Z4, Z1, K2
+	VBLENDMPD    Z0, Z2, K1, Z0
+	VBLENDMPD    Z1, Z3, K2, Z1
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, (AX)
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, CX
-	SUBQ         $0x08, DX
+	VCVTPD2PS    Z1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, DX
 	JNZ          loop
 	VZEROUPPER
 	RET
@@ -1581,6 +7634,16 @@ DATA all64_3fd0000000000000<>+40(SB)/8, $0x3fd0000000000000
 DATA all64_3fd0000000000000<>+48(SB)/8, $0x3fd0000000000000
 DATA all64_3fd0000000000000<>+56(SB)/8, $0x3fd0000000000000
 GLOBL all64_3fd0000000000000<>(SB), RODATA|NOPTR, $64
+
+DATA all64_18<>+0(SB)/8, $0x0000000000000018
+DATA all64_18<>+8(SB)/8, $0x0000000000000018
+DATA all64_18<>+16(SB)/8, $0x0000000000000018
+DATA all64_18<>+24(SB)/8, $0x0000000000000018
+DATA all64_18<>+32(SB)/8, $0x0000000000000018
+DATA all64_18<>+40(SB)/8, $0x0000000000000018
+DATA all64_18<>+48(SB)/8, $0x0000000000000018
+DATA all64_18<>+56(SB)/8, $0x0000000000000018
+GLOBL all64_18<>(SB), RODATA|NOPTR, $64
 
 DATA all64_10<>+0(SB)/8, $0x0000000000000010
 DATA all64_10<>+8(SB)/8, $0x0000000000000010
@@ -1760,165 +7823,500 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), DX
 
 loop:
-	VCVTPS2PD    (CX), Z0
-	VMULPD       all64_3fe6a09e667f3bcd<>+0(SB), Z0, Z1
-	VMOVUPD      all64_8000000000000000<>+0(SB), Z2
-	VANDNPD      Z1, Z2, Z2
-	VMINPD       all64_4017800000000000<>+0(SB), Z2, Z3
-	VMULPD       all64_4010000000000000<>+0(SB), Z3, Z3
-	VRNDSCALEPD  $0x0b, Z3, Z3
-	VADDPD       all64_3fe0000000000000<>+0(SB), Z3, Z4
-	VMULPD       all64_3fd0000000000000<>+0(SB), Z4, Z4
-	VSUBPD       Z4, Z2, Z4
-	MOVQ         table+24(FP), BX
-	VCVTTPD2QQ   Z3, Z3
-	VPTESTMQ     all64_10<>+0(SB), Z3, K1
-	VMOVUPD      5760(BX), Z5
-	VPERMT2PD    5824(BX), Z3, Z5
-	VPERMPD      5888(BX), Z3, K1, Z5
-	VMOVUPD      5568(BX), Z6
-	VPERMT2PD    5632(BX), Z3, Z6
-	VPERMPD      5696(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      5376(BX), Z6
-	VPERMT2PD    5440(BX), Z3, Z6
-	VPERMPD      5504(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      5184(BX), Z6
-	VPERMT2PD    5248(BX), Z3, Z6
-	VPERMPD      5312(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      4992(BX), Z6
-	VPERMT2PD    5056(BX), Z3, Z6
-	VPERMPD      5120(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      4800(BX), Z6
-	VPERMT2PD    4864(BX), Z3, Z6
-	VPERMPD      4928(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      4608(BX), Z6
-	VPERMT2PD    4672(BX), Z3, Z6
-	VPERMPD      4736(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      4416(BX), Z6
-	VPERMT2PD    4480(BX), Z3, Z6
-	VPERMPD      4544(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      4224(BX), Z6
-	VPERMT2PD    4288(BX), Z3, Z6
-	VPERMPD      4352(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      4032(BX), Z6
-	VPERMT2PD    4096(BX), Z3, Z6
-	VPERMPD      4160(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      3840(BX), Z6
-	VPERMT2PD    3904(BX), Z3, Z6
-	VPERMPD      3968(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      3648(BX), Z6
-	VPERMT2PD    3712(BX), Z3, Z6
-	VPERMPD      3776(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      3456(BX), Z6
-	VPERMT2PD    3520(BX), Z3, Z6
-	VPERMPD      3584(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      3264(BX), Z6
-	VPERMT2PD    3328(BX), Z3, Z6
-	VPERMPD      3392(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z5
-	VADDPD       Z6, Z5, Z5
-	VMOVUPD      3072(BX), Z6
-	VPERMT2PD    3136(BX), Z3, Z6
-	VPERMPD      3200(BX), Z3, K1, Z6
-	VMULPD       Z4, Z5, Z3
-	VADDPD       Z6, Z3, Z3
+	VCVTPS2PD   (CX), Z0
+	VCVTPS2PD   32(CX), Z1
+	VMOVUPD     all64_3fe6a09e667f3bcd<>+0(SB), Z2
+	VMULPD      Z2, Z0, Z3
+	VMULPD      Z2, Z1, Z2
+	VMOVUPD     all64_8000000000000000<>+0(SB), Z4
+	VANDNPD     Z3, Z4, Z5
+	VANDNPD     Z2, Z4, Z4
+	VMOVUPD     all64_4017800000000000<>+0(SB), Z6
+	VMINPD      Z6, Z5, Z7
+	VMINPD      Z6, Z4, Z6
+	VMOVUPD     all64_4010000000000000<>+0(SB), Z8
+	VMULPD      Z8, Z7, Z7
+	VMULPD      Z8, Z6, Z6
+	VRNDSCALEPD $0x0b, Z7, Z7
+	VRNDSCALEPD $0x0b, Z6, Z6
+	VMOVUPD     all64_3fe0000000000000<>+0(SB), Z8
+	VADDPD      Z8, Z7, Z9
+	VADDPD      Z8, Z6, Z8
+	VMOVUPD     all64_3fd0000000000000<>+0(SB), Z10
+	VMULPD      Z10, Z9, Z9
+	VMULPD      Z10, Z8, Z8
+	VSUBPD      Z9, Z5, Z9
+	VSUBPD      Z8, Z4, Z8
+	VCVTTPD2QQ  Z7, Z7
+	VCVTTPD2QQ  Z6, Z6
+	VPTESTMQ    all64_18<>+0(SB), Z7, K1
+	VPTESTMQ    all64_18<>+0(SB), Z6, K2
+	KORW        K1, K2, K1
+	KORTESTW    K1, K1
+	JEQ         near1
+	VPTESTMQ    all64_10<>+0(SB), Z7, K1
+	VPTESTMQ    all64_10<>+0(SB), Z6, K2
+	MOVQ        table+24(FP), BX
+	VMOVUPD     5824(BX), Z12
+	VMOVUPD     5888(BX), Z13
+	VMOVUPD     5760(BX), Z10
+	VPERMT2PD   Z12, Z7, Z10
+	VPERMPD     Z13, Z7, K1, Z10
+	VMOVUPD     5760(BX), Z11
+	VPERMT2PD   Z12, Z6, Z11
+	VPERMPD     Z13, Z6, K2, Z11
+	VMOVUPD     5632(BX), Z14
+	VMOVUPD     5696(BX), Z15
+	VMOVUPD     5568(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     5568(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     5440(BX), Z14
+	VMOVUPD     5504(BX), Z15
+	VMOVUPD     5376(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     5376(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     5248(BX), Z14
+	VMOVUPD     5312(BX), Z15
+	VMOVUPD     5184(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     5184(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     5056(BX), Z14
+	VMOVUPD     5120(BX), Z15
+	VMOVUPD     4992(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     4992(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     4864(BX), Z14
+	VMOVUPD     4928(BX), Z15
+	VMOVUPD     4800(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     4800(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     4672(BX), Z14
+	VMOVUPD     4736(BX), Z15
+	VMOVUPD     4608(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     4608(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     4480(BX), Z14
+	VMOVUPD     4544(BX), Z15
+	VMOVUPD     4416(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     4416(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     4288(BX), Z14
+	VMOVUPD     4352(BX), Z15
+	VMOVUPD     4224(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     4224(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     4096(BX), Z14
+	VMOVUPD     4160(BX), Z15
+	VMOVUPD     4032(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     4032(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     3904(BX), Z14
+	VMOVUPD     3968(BX), Z15
+	VMOVUPD     3840(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     3840(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     3712(BX), Z14
+	VMOVUPD     3776(BX), Z15
+	VMOVUPD     3648(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     3648(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     3520(BX), Z14
+	VMOVUPD     3584(BX), Z15
+	VMOVUPD     3456(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     3456(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     3328(BX), Z14
+	VMOVUPD     3392(BX), Z15
+	VMOVUPD     3264(BX), Z12
+	VPERMT2PD   Z14, Z7, Z12
+	VPERMPD     Z15, Z7, K1, Z12
+	VMOVUPD     3264(BX), Z13
+	VPERMT2PD   Z14, Z6, Z13
+	VPERMPD     Z15, Z6, K2, Z13
+	VMULPD      Z9, Z10, Z10
+	VMULPD      Z8, Z11, Z11
+	VADDPD      Z12, Z10, Z10
+	VADDPD      Z13, Z11, Z11
+	VMOVUPD     3136(BX), Z13
+	VMOVUPD     3200(BX), Z14
+	VMOVUPD     3072(BX), Z12
+	VPERMT2PD   Z13, Z7, Z12
+	VPERMPD     Z14, Z7, K1, Z12
+	VMOVUPD     3072(BX), Z7
+	VPERMT2PD   Z13, Z6, Z7
+	VPERMPD     Z14, Z6, K2, Z7
+	VMULPD      Z9, Z10, Z6
+	VMULPD      Z8, Z11, Z8
+	VADDPD      Z12, Z6, Z6
+	VADDPD      Z7, Z8, Z7
+	VMOVAPD     Z6, Z6
+	VMOVAPD     Z7, Z7
+	JMP         done2
+
+near1:
+	MOVQ    table+24(FP), BX
+	VMOVUPD 5760(BX), Z10
+	VPERMPD Z10, Z7, Z11
+	VPERMPD Z10, Z6, Z10
+	VMOVUPD 5568(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 5376(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 5184(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 4992(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 4800(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 4608(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 4416(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 4224(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 4032(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 3840(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 3648(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 3456(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 3264(BX), Z12
+	VPERMPD Z12, Z7, Z13
+	VPERMPD Z12, Z6, Z12
+	VMULPD  Z9, Z11, Z11
+	VMULPD  Z8, Z10, Z10
+	VADDPD  Z13, Z11, Z11
+	VADDPD  Z12, Z10, Z10
+	VMOVUPD 3072(BX), Z12
+	VPERMPD Z12, Z7, Z7
+	VPERMPD Z12, Z6, Z6
+	VMULPD  Z9, Z11, Z9
+	VMULPD  Z8, Z10, Z8
+	VADDPD  Z7, Z9, Z7
+	VADDPD  Z6, Z8, Z8
+	VMOVAPD Z7, Z6
+	VMOVAPD Z8, Z7
+
+done2:
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z8
+	VMOVUPD      all64_4018000000000000<>+0(SB), Z9
+	VCMPPD       $0x1d, Z9, Z5, K1
+	VCMPPD       $0x1d, Z9, Z4, K2
+	VBLENDMPD    Z8, Z6, K1, Z6
+	VBLENDMPD    Z8, Z7, K2, Z7
+	VMOVUPD      all64_8000000000000000<>+0(SB), Z8
+	VANDPD       Z8, Z3, Z9
+	VANDPD       Z8, Z2, Z8
+	VORPD        Z9, Z6, Z6
+	VORPD        Z8, Z7, Z7
+	VMULPD       Z5, Z5, Z8
+	VMULPD       Z4, Z4, Z9
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Z10
+	VMULPD       Z10, Z8, Z11
+	VMULPD       Z10, Z9, Z10
+	VMOVUPD      all64_4008000000000000<>+0(SB), Z12
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Z13
+	VMOVAPD      Z8, Z14
+	VFNMADD231PD Z12, Z11, Z14
+	VFMADD231PD  Z13, Z14, Z11
+	VMOVAPD      Z9, Z14
+	VFNMADD231PD Z12, Z10, Z14
+	VFMADD231PD  Z13, Z14, Z10
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z12
+	VSUBPD       Z11, Z12, Z13
+	VSUBPD       Z10, Z12, Z12
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z14
+	VMULPD       Z14, Z8, Z15
+	VMULPD       Z14, Z9, Z14
+	VMULPD       Z15, Z8, Z15
+	VMULPD       Z14, Z9, Z14
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z16
+	VMULPD       Z16, Z15, Z17
+	VMULPD       Z16, Z14, Z16
+	VMOVUPD      all64_4014000000000000<>+0(SB), Z18
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z19
+	VMOVAPD      Z15, Z20
+	VFNMADD231PD Z18, Z17, Z20
+	VFMADD231PD  Z19, Z20, Z17
+	VMOVAPD      Z14, Z20
+	VFNMADD231PD Z18, Z16, Z20
+	VFMADD231PD  Z19, Z20, Z16
+	VADDPD       Z17, Z13, Z13
+	VADDPD       Z16, Z12, Z12
+	VMULPD       Z11, Z15, Z15
+	VMULPD       Z10, Z14, Z14
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z16
+	VMULPD       Z16, Z15, Z17
+	VMULPD       Z16, Z14, Z16
+	VMOVUPD      all64_401c000000000000<>+0(SB), Z18
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z19
+	VMOVAPD      Z15, Z20
+	VFNMADD231PD Z18, Z17, Z20
+	VFMADD231PD  Z19, Z20, Z17
+	VMOVAPD      Z14, Z20
+	VFNMADD231PD Z18, Z16, Z20
+	VFMADD231PD  Z19, Z20, Z16
+	VSUBPD       Z17, Z13, Z13
+	VSUBPD       Z16, Z12, Z12
+	VMOVUPD      all64_3fd0000000000000<>+0(SB), Z16
+	VMULPD       Z16, Z8, Z17
+	VMULPD       Z16, Z9, Z16
+	VMULPD       Z17, Z15, Z15
+	VMULPD       Z16, Z14, Z14
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Z16
+	VMULPD       Z16, Z15, Z17
+	VMULPD       Z16, Z14, Z16
+	VMOVUPD      all64_4022000000000000<>+0(SB), Z18
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Z19
+	VMOVAPD      Z15, Z20
+	VFNMADD231PD Z18, Z17, Z20
+	VFMADD231PD  Z19, Z20, Z17
+	VMOVAPD      Z14, Z20
+	VFNMADD231PD Z18, Z16, Z20
+	VFMADD231PD  Z19, Z20, Z16
+	VADDPD       Z17, Z13, Z13
+	VADDPD       Z16, Z12, Z12
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z16
+	VMULPD       Z16, Z8, Z17
+	VMULPD       Z16, Z9, Z16
+	VMOVUPD      all64_4014000000000000<>+0(SB), Z18
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z19
+	VMOVAPD      Z8, Z20
+	VFNMADD231PD Z18, Z17, Z20
+	VFMADD231PD  Z19, Z20, Z17
+	VMOVAPD      Z9, Z20
+	VFNMADD231PD Z18, Z16, Z20
+	VFMADD231PD  Z19, Z20, Z16
+	VMULPD       Z17, Z15, Z15
+	VMULPD       Z16, Z14, Z14
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Z16
+	VMULPD       Z16, Z15, Z17
+	VMULPD       Z16, Z14, Z16
+	VMOVUPD      all64_4026000000000000<>+0(SB), Z18
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Z19
+	VMOVAPD      Z15, Z20
+	VFNMADD231PD Z18, Z17, Z20
+	VFMADD231PD  Z19, Z20, Z17
+	VMOVAPD      Z14, Z20
+	VFNMADD231PD Z18, Z16, Z20
+	VFMADD231PD  Z19, Z20, Z16
+	VSUBPD       Z17, Z13, Z13
+	VSUBPD       Z16, Z12, Z12
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z16
+	VMULPD       Z16, Z11, Z11
+	VMULPD       Z16, Z10, Z10
+	VMULPD       Z11, Z15, Z11
+	VMULPD       Z10, Z14, Z10
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Z14
+	VMULPD       Z14, Z11, Z15
+	VMULPD       Z14, Z10, Z14
+	VMOVUPD      all64_402a000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Z17
+	VMOVAPD      Z11, Z18
+	VFNMADD231PD Z16, Z15, Z18
+	VFMADD231PD  Z17, Z18, Z15
+	VMOVAPD      Z10, Z18
+	VFNMADD231PD Z16, Z14, Z18
+	VFMADD231PD  Z17, Z18, Z14
+	VADDPD       Z15, Z13, Z13
+	VADDPD       Z14, Z12, Z12
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z14
+	VMULPD       Z14, Z8, Z15
+	VMULPD       Z14, Z9, Z14
+	VMOVUPD      all64_401c000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z17
+	VMOVAPD      Z8, Z8
+	VFNMADD231PD Z16, Z15, Z8
+	VFMADD231PD  Z17, Z8, Z15
+	VMOVAPD      Z9, Z8
+	VFNMADD231PD Z16, Z14, Z8
+	VFMADD231PD  Z17, Z8, Z14
+	VMULPD       Z15, Z11, Z8
+	VMULPD       Z14, Z10, Z9
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Z10
+	VMULPD       Z10, Z8, Z11
+	VMULPD       Z10, Z9, Z10
+	VMOVUPD      all64_402e000000000000<>+0(SB), Z14
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Z15
+	VMOVAPD      Z8, Z8
+	VFNMADD231PD Z14, Z11, Z8
+	VFMADD231PD  Z15, Z8, Z11
+	VMOVAPD      Z9, Z8
+	VFNMADD231PD Z14, Z10, Z8
+	VFMADD231PD  Z15, Z8, Z10
+	VSUBPD       Z11, Z13, Z8
+	VSUBPD       Z10, Z12, Z9
+	VMOVUPD      all64_3ff20dd750429b6d<>+0(SB), Z10
+	VMULPD       Z10, Z3, Z3
+	VMULPD       Z10, Z2, Z2
+	VMULPD       Z3, Z8, Z3
+	VMULPD       Z2, Z9, Z2
+	VMOVUPD      all64_3fc0000000000000<>+0(SB), Z8
+	VCMPPD       $0x11, Z8, Z5, K1
+	VCMPPD       $0x11, Z8, Z4, K2
+	VBLENDMPD    Z3, Z6, K1, Z3
+	VBLENDMPD    Z2, Z7, K2, Z2
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z4
+	VMULPD       Z4, Z0, Z0
+	VMULPD       Z4, Z1, Z1
 	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z4
-	VMOVUPD      all64_4018000000000000<>+0(SB), Z5
-	VCMPPD       $0x1d, Z5, Z2, K1
-	VBLENDMPD    Z4, Z3, K1, Z3
-	VANDPD       all64_8000000000000000<>+0(SB), Z1, Z4
-	VORPD        Z4, Z3, Z3
-	VMULPD       Z2, Z2, Z4
-	VMULPD       all64_3fd5555555555555<>+0(SB), Z4, Z5
-	VMOVAPD      Z4, Z6
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Z5, Z6
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Z6, Z5
-	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z6
-	VSUBPD       Z5, Z6, Z6
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z4, Z7
-	VMULPD       Z7, Z4, Z7
-	VMULPD       all64_3fc999999999999a<>+0(SB), Z7, Z8
-	VMOVAPD      Z7, Z9
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Z8, Z9
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Z9, Z8
-	VADDPD       Z8, Z6, Z6
-	VMULPD       Z5, Z7, Z7
-	VMULPD       all64_3fc2492492492492<>+0(SB), Z7, Z8
-	VMOVAPD      Z7, Z9
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Z8, Z9
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Z9, Z8
-	VSUBPD       Z8, Z6, Z6
-	VMULPD       all64_3fd0000000000000<>+0(SB), Z4, Z8
-	VMULPD       Z8, Z7, Z7
-	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Z7, Z8
-	VMOVAPD      Z7, Z9
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Z8, Z9
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Z9, Z8
-	VADDPD       Z8, Z6, Z6
-	VMULPD       all64_3fc999999999999a<>+0(SB), Z4, Z8
-	VMOVAPD      Z4, Z9
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Z8, Z9
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Z9, Z8
-	VMULPD       Z8, Z7, Z7
-	VMULPD       all64_3fb745d1745d1746<>+0(SB), Z7, Z8
-	VMOVAPD      Z7, Z9
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Z8, Z9
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Z9, Z8
-	VSUBPD       Z8, Z6, Z6
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z5, Z5
-	VMULPD       Z5, Z7, Z5
-	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Z5, Z7
-	VMOVAPD      Z5, Z8
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Z7, Z8
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Z8, Z7
-	VADDPD       Z7, Z6, Z6
-	VMULPD       all64_3fc2492492492492<>+0(SB), Z4, Z7
-	VMOVAPD      Z4, Z4
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Z7, Z4
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Z4, Z7
-	VMULPD       Z7, Z5, Z4
-	VMULPD       all64_3fb1111111111111<>+0(SB), Z4, Z5
-	VMOVAPD      Z4, Z4
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Z5, Z4
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Z4, Z5
-	VSUBPD       Z5, Z6, Z4
-	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Z1, Z1
-	VMULPD       Z1, Z4, Z1
-	VMOVUPD      all64_3fc0000000000000<>+0(SB), Z4
-	VCMPPD       $0x11, Z4, Z2, K1
-	VBLENDMPD    Z1, Z3, K1, Z1
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z0, Z0
-	VADDPD       all64_3ff0000000000000<>+0(SB), Z1, Z1
-	VMULPD       Z1, Z0, Z0
+	VADDPD       Z4, Z3, Z3
+	VADDPD       Z4, Z2, Z2
+	VMULPD       Z3, Z0, Z0
+	VMULPD       Z2, Z1, Z1
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, (AX)
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, CX
-	SUBQ         $0x08, DX
+	VCVTPD2PS    Z1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, DX
 	JNZ          loop
 	VZEROUPPER
 	RET
@@ -1932,225 +8330,632 @@ TEXT ·geluGradAVX512(SB), NOSPLIT, $0-40
 	MOVQ dy+16(FP), BX
 
 loop:
-	VCVTPS2PD    (CX), Z0
-	VCVTPS2PD    (BX), Z1
-	VMOVUPD      all64_4044000000000000<>+0(SB), Z2
-	VMOVUPD      all64_c044000000000000<>+0(SB), Z3
-	VMAXPD       Z0, Z3, Z0
-	VMINPD       Z0, Z2, Z0
-	VMULPD       all64_3fe6a09e667f3bcd<>+0(SB), Z0, Z2
-	VMOVUPD      all64_8000000000000000<>+0(SB), Z3
-	VANDNPD      Z2, Z3, Z3
-	VMINPD       all64_4017800000000000<>+0(SB), Z3, Z4
-	VMULPD       all64_4010000000000000<>+0(SB), Z4, Z4
-	VRNDSCALEPD  $0x0b, Z4, Z4
-	VADDPD       all64_3fe0000000000000<>+0(SB), Z4, Z5
-	VMULPD       all64_3fd0000000000000<>+0(SB), Z5, Z5
-	VSUBPD       Z5, Z3, Z5
-	MOVQ         table+24(FP), SI
-	VCVTTPD2QQ   Z4, Z4
-	VPTESTMQ     all64_10<>+0(SB), Z4, K1
-	VMOVUPD      5760(SI), Z6
-	VPERMT2PD    5824(SI), Z4, Z6
-	VPERMPD      5888(SI), Z4, K1, Z6
-	VMOVUPD      5568(SI), Z7
-	VPERMT2PD    5632(SI), Z4, Z7
-	VPERMPD      5696(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      5376(SI), Z7
-	VPERMT2PD    5440(SI), Z4, Z7
-	VPERMPD      5504(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      5184(SI), Z7
-	VPERMT2PD    5248(SI), Z4, Z7
-	VPERMPD      5312(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      4992(SI), Z7
-	VPERMT2PD    5056(SI), Z4, Z7
-	VPERMPD      5120(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      4800(SI), Z7
-	VPERMT2PD    4864(SI), Z4, Z7
-	VPERMPD      4928(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      4608(SI), Z7
-	VPERMT2PD    4672(SI), Z4, Z7
-	VPERMPD      4736(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      4416(SI), Z7
-	VPERMT2PD    4480(SI), Z4, Z7
-	VPERMPD      4544(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      4224(SI), Z7
-	VPERMT2PD    4288(SI), Z4, Z7
-	VPERMPD      4352(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      4032(SI), Z7
-	VPERMT2PD    4096(SI), Z4, Z7
-	VPERMPD      4160(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      3840(SI), Z7
-	VPERMT2PD    3904(SI), Z4, Z7
-	VPERMPD      3968(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      3648(SI), Z7
-	VPERMT2PD    3712(SI), Z4, Z7
-	VPERMPD      3776(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      3456(SI), Z7
-	VPERMT2PD    3520(SI), Z4, Z7
-	VPERMPD      3584(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      3264(SI), Z7
-	VPERMT2PD    3328(SI), Z4, Z7
-	VPERMPD      3392(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z6
-	VADDPD       Z7, Z6, Z6
-	VMOVUPD      3072(SI), Z7
-	VPERMT2PD    3136(SI), Z4, Z7
-	VPERMPD      3200(SI), Z4, K1, Z7
-	VMULPD       Z5, Z6, Z4
-	VADDPD       Z7, Z4, Z4
-	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z5
-	VMOVUPD      all64_4018000000000000<>+0(SB), Z6
-	VCMPPD       $0x1d, Z6, Z3, K1
-	VBLENDMPD    Z5, Z4, K1, Z4
-	VANDPD       all64_8000000000000000<>+0(SB), Z2, Z5
-	VORPD        Z5, Z4, Z4
-	VMULPD       Z3, Z3, Z5
-	VMULPD       all64_3fd5555555555555<>+0(SB), Z5, Z6
-	VMOVAPD      Z5, Z7
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Z6, Z7
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Z7, Z6
-	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z7
-	VSUBPD       Z6, Z7, Z7
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z5, Z8
-	VMULPD       Z8, Z5, Z8
-	VMULPD       all64_3fc999999999999a<>+0(SB), Z8, Z9
-	VMOVAPD      Z8, Z10
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Z9, Z10
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Z10, Z9
-	VADDPD       Z9, Z7, Z7
-	VMULPD       Z6, Z8, Z8
-	VMULPD       all64_3fc2492492492492<>+0(SB), Z8, Z9
-	VMOVAPD      Z8, Z10
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Z9, Z10
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Z10, Z9
-	VSUBPD       Z9, Z7, Z7
-	VMULPD       all64_3fd0000000000000<>+0(SB), Z5, Z9
-	VMULPD       Z9, Z8, Z8
-	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Z8, Z9
-	VMOVAPD      Z8, Z10
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Z9, Z10
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Z10, Z9
-	VADDPD       Z9, Z7, Z7
-	VMULPD       all64_3fc999999999999a<>+0(SB), Z5, Z9
-	VMOVAPD      Z5, Z10
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Z9, Z10
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Z10, Z9
-	VMULPD       Z9, Z8, Z8
-	VMULPD       all64_3fb745d1745d1746<>+0(SB), Z8, Z9
-	VMOVAPD      Z8, Z10
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Z9, Z10
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Z10, Z9
-	VSUBPD       Z9, Z7, Z7
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z6, Z6
-	VMULPD       Z6, Z8, Z6
-	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Z6, Z8
-	VMOVAPD      Z6, Z9
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Z8, Z9
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Z9, Z8
-	VADDPD       Z8, Z7, Z7
-	VMULPD       all64_3fc2492492492492<>+0(SB), Z5, Z8
-	VMOVAPD      Z5, Z5
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Z8, Z5
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Z5, Z8
-	VMULPD       Z8, Z6, Z5
-	VMULPD       all64_3fb1111111111111<>+0(SB), Z5, Z6
-	VMOVAPD      Z5, Z5
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Z6, Z5
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Z5, Z6
-	VSUBPD       Z6, Z7, Z5
-	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Z2, Z2
-	VMULPD       Z2, Z5, Z2
-	VMOVUPD      all64_3fc0000000000000<>+0(SB), Z5
-	VCMPPD       $0x11, Z5, Z3, K1
-	VBLENDMPD    Z2, Z4, K1, Z2
-	VMULPD       all64_bfe0000000000000<>+0(SB), Z0, Z3
-	VMULPD       Z0, Z3, Z3
-	VMOVUPD      all64_0<>+0(SB), Z4
-	VMOVUPD      all64_c086200000000000<>+0(SB), Z5
-	VMAXPD       Z3, Z5, Z3
-	VMINPD       Z3, Z4, Z3
-	VMULPD       all64_3ff71547652b82fe<>+0(SB), Z3, Z4
-	VADDPD       all64_4338000000000000<>+0(SB), Z4, Z4
-	VSUBPD       all64_4338000000000000<>+0(SB), Z4, Z5
-	VPSLLQ       $0x34, Z4, Z4
-	VMULPD       all64_3fe62e42fee00000<>+0(SB), Z5, Z6
-	VSUBPD       Z6, Z3, Z3
-	VMULPD       all64_3dea39ef357956a8<>+0(SB), Z5, Z5
-	VSUBPD       Z5, Z3, Z6
-	VSUBPD       Z6, Z3, Z3
-	VSUBPD       Z5, Z3, Z3
-	VMOVUPD      all64_3da93974a8c07c9d<>+0(SB), Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3de6124613a86d09<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3e21eed8eff8d898<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3e5ae64567f544e4<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3e927e4fb7789f5c<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3ec71de3a556c734<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3efa01a01a01a01a<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3f2a01a01a01a01a<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3f56c16c16c16c17<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3f81111111111111<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3fa5555555555555<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3fc5555555555555<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z5, Z5
-	VADDPD       all64_3fe0000000000000<>+0(SB), Z5, Z5
-	VMULPD       Z6, Z6, Z7
-	VMULPD       Z5, Z7, Z5
-	VADDPD       Z3, Z5, Z3
-	VADDPD       Z6, Z3, Z3
-	VADDPD       all64_3ff0000000000000<>+0(SB), Z3, Z3
-	VPADDQ       Z4, Z3, Z3
-	VMULPD       all64_3fd9884533d43651<>+0(SB), Z3, Z3
-	VADDPD       all64_3ff0000000000000<>+0(SB), Z2, Z2
-	VMULPD       all64_3fe0000000000000<>+0(SB), Z2, Z2
-	VMULPD       Z3, Z0, Z3
-	VADDPD       Z3, Z2, Z2
-	VMOVUPD      all64_0<>+0(SB), Z3
-	VMOVUPD      all64_c04349a9e0000000<>+0(SB), Z4
-	VCMPPD       $0x11, Z4, Z0, K1
-	VBLENDMPD    Z3, Z2, K1, Z0
-	VMULPD       Z1, Z0, Z0
+	VCVTPS2PD   (CX), Z0
+	VCVTPS2PD   32(CX), Z1
+	VCVTPS2PD   (BX), Z2
+	VCVTPS2PD   32(BX), Z3
+	VMOVUPD     all64_4044000000000000<>+0(SB), Z4
+	VMOVUPD     all64_c044000000000000<>+0(SB), Z5
+	VMAXPD      Z0, Z5, Z0
+	VMAXPD      Z1, Z5, Z1
+	VMINPD      Z0, Z4, Z0
+	VMINPD      Z1, Z4, Z1
+	VMOVUPD     all64_3fe6a09e667f3bcd<>+0(SB), Z4
+	VMULPD      Z4, Z0, Z5
+	VMULPD      Z4, Z1, Z4
+	VMOVUPD     all64_8000000000000000<>+0(SB), Z6
+	VANDNPD     Z5, Z6, Z7
+	VANDNPD     Z4, Z6, Z6
+	VMOVUPD     all64_4017800000000000<>+0(SB), Z8
+	VMINPD      Z8, Z7, Z9
+	VMINPD      Z8, Z6, Z8
+	VMOVUPD     all64_4010000000000000<>+0(SB), Z10
+	VMULPD      Z10, Z9, Z9
+	VMULPD      Z10, Z8, Z8
+	VRNDSCALEPD $0x0b, Z9, Z9
+	VRNDSCALEPD $0x0b, Z8, Z8
+	VMOVUPD     all64_3fe0000000000000<>+0(SB), Z10
+	VADDPD      Z10, Z9, Z11
+	VADDPD      Z10, Z8, Z10
+	VMOVUPD     all64_3fd0000000000000<>+0(SB), Z12
+	VMULPD      Z12, Z11, Z11
+	VMULPD      Z12, Z10, Z10
+	VSUBPD      Z11, Z7, Z11
+	VSUBPD      Z10, Z6, Z10
+	VCVTTPD2QQ  Z9, Z9
+	VCVTTPD2QQ  Z8, Z8
+	VPTESTMQ    all64_18<>+0(SB), Z9, K1
+	VPTESTMQ    all64_18<>+0(SB), Z8, K2
+	KORW        K1, K2, K1
+	KORTESTW    K1, K1
+	JEQ         near1
+	VPTESTMQ    all64_10<>+0(SB), Z9, K1
+	VPTESTMQ    all64_10<>+0(SB), Z8, K2
+	MOVQ        table+24(FP), SI
+	VMOVUPD     5824(SI), Z14
+	VMOVUPD     5888(SI), Z15
+	VMOVUPD     5760(SI), Z12
+	VPERMT2PD   Z14, Z9, Z12
+	VPERMPD     Z15, Z9, K1, Z12
+	VMOVUPD     5760(SI), Z13
+	VPERMT2PD   Z14, Z8, Z13
+	VPERMPD     Z15, Z8, K2, Z13
+	VMOVUPD     5632(SI), Z16
+	VMOVUPD     5696(SI), Z17
+	VMOVUPD     5568(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     5568(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     5440(SI), Z16
+	VMOVUPD     5504(SI), Z17
+	VMOVUPD     5376(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     5376(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     5248(SI), Z16
+	VMOVUPD     5312(SI), Z17
+	VMOVUPD     5184(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     5184(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     5056(SI), Z16
+	VMOVUPD     5120(SI), Z17
+	VMOVUPD     4992(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     4992(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     4864(SI), Z16
+	VMOVUPD     4928(SI), Z17
+	VMOVUPD     4800(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     4800(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     4672(SI), Z16
+	VMOVUPD     4736(SI), Z17
+	VMOVUPD     4608(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     4608(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     4480(SI), Z16
+	VMOVUPD     4544(SI), Z17
+	VMOVUPD     4416(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     4416(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     4288(SI), Z16
+	VMOVUPD     4352(SI), Z17
+	VMOVUPD     4224(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     4224(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     4096(SI), Z16
+	VMOVUPD     4160(SI), Z17
+	VMOVUPD     4032(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     4032(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     3904(SI), Z16
+	VMOVUPD     3968(SI), Z17
+	VMOVUPD     3840(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     3840(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     3712(SI), Z16
+	VMOVUPD     3776(SI), Z17
+	VMOVUPD     3648(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     3648(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     3520(SI), Z16
+	VMOVUPD     3584(SI), Z17
+	VMOVUPD     3456(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     3456(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     3328(SI), Z16
+	VMOVUPD     3392(SI), Z17
+	VMOVUPD     3264(SI), Z14
+	VPERMT2PD   Z16, Z9, Z14
+	VPERMPD     Z17, Z9, K1, Z14
+	VMOVUPD     3264(SI), Z15
+	VPERMT2PD   Z16, Z8, Z15
+	VPERMPD     Z17, Z8, K2, Z15
+	VMULPD      Z11, Z12, Z12
+	VMULPD      Z10, Z13, Z13
+	VADDPD      Z14, Z12, Z12
+	VADDPD      Z15, Z13, Z13
+	VMOVUPD     3136(SI), Z15
+	VMOVUPD     3200(SI), Z16
+	VMOVUPD     3072(SI), Z14
+	VPERMT2PD   Z15, Z9, Z14
+	VPERMPD     Z16, Z9, K1, Z14
+	VMOVUPD     3072(SI), Z9
+	VPERMT2PD   Z15, Z8, Z9
+	VPERMPD     Z16, Z8, K2, Z9
+	VMULPD      Z11, Z12, Z8
+	VMULPD      Z10, Z13, Z10
+	VADDPD      Z14, Z8, Z8
+	VADDPD      Z9, Z10, Z9
+	VMOVAPD     Z8, Z8
+	VMOVAPD     Z9, Z9
+	JMP         done2
+
+near1:
+	MOVQ    table+24(FP), SI
+	VMOVUPD 5760(SI), Z12
+	VPERMPD Z12, Z9, Z13
+	VPERMPD Z12, Z8, Z12
+	VMOVUPD 5568(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 5376(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 5184(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 4992(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 4800(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 4608(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 4416(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 4224(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 4032(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 3840(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 3648(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 3456(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 3264(SI), Z14
+	VPERMPD Z14, Z9, Z15
+	VPERMPD Z14, Z8, Z14
+	VMULPD  Z11, Z13, Z13
+	VMULPD  Z10, Z12, Z12
+	VADDPD  Z15, Z13, Z13
+	VADDPD  Z14, Z12, Z12
+	VMOVUPD 3072(SI), Z14
+	VPERMPD Z14, Z9, Z9
+	VPERMPD Z14, Z8, Z8
+	VMULPD  Z11, Z13, Z11
+	VMULPD  Z10, Z12, Z10
+	VADDPD  Z9, Z11, Z9
+	VADDPD  Z8, Z10, Z10
+	VMOVAPD Z9, Z8
+	VMOVAPD Z10, Z9
+
+done2:
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z10
+	VMOVUPD      all64_4018000000000000<>+0(SB), Z11
+	VCMPPD       $0x1d, Z11, Z7, K1
+	VCMPPD       $0x1d, Z11, Z6, K2
+	VBLENDMPD    Z10, Z8, K1, Z8
+	VBLENDMPD    Z10, Z9, K2, Z9
+	VMOVUPD      all64_8000000000000000<>+0(SB), Z10
+	VANDPD       Z10, Z5, Z11
+	VANDPD       Z10, Z4, Z10
+	VORPD        Z11, Z8, Z8
+	VORPD        Z10, Z9, Z9
+	VMULPD       Z7, Z7, Z10
+	VMULPD       Z6, Z6, Z11
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Z12
+	VMULPD       Z12, Z10, Z13
+	VMULPD       Z12, Z11, Z12
+	VMOVUPD      all64_4008000000000000<>+0(SB), Z14
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Z15
+	VMOVAPD      Z10, Z16
+	VFNMADD231PD Z14, Z13, Z16
+	VFMADD231PD  Z15, Z16, Z13
+	VMOVAPD      Z11, Z16
+	VFNMADD231PD Z14, Z12, Z16
+	VFMADD231PD  Z15, Z16, Z12
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z14
+	VSUBPD       Z13, Z14, Z15
+	VSUBPD       Z12, Z14, Z14
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z16
+	VMULPD       Z16, Z10, Z17
+	VMULPD       Z16, Z11, Z16
+	VMULPD       Z17, Z10, Z17
+	VMULPD       Z16, Z11, Z16
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z18
+	VMULPD       Z18, Z17, Z19
+	VMULPD       Z18, Z16, Z18
+	VMOVUPD      all64_4014000000000000<>+0(SB), Z20
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z21
+	VMOVAPD      Z17, Z22
+	VFNMADD231PD Z20, Z19, Z22
+	VFMADD231PD  Z21, Z22, Z19
+	VMOVAPD      Z16, Z22
+	VFNMADD231PD Z20, Z18, Z22
+	VFMADD231PD  Z21, Z22, Z18
+	VADDPD       Z19, Z15, Z15
+	VADDPD       Z18, Z14, Z14
+	VMULPD       Z13, Z17, Z17
+	VMULPD       Z12, Z16, Z16
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z18
+	VMULPD       Z18, Z17, Z19
+	VMULPD       Z18, Z16, Z18
+	VMOVUPD      all64_401c000000000000<>+0(SB), Z20
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z21
+	VMOVAPD      Z17, Z22
+	VFNMADD231PD Z20, Z19, Z22
+	VFMADD231PD  Z21, Z22, Z19
+	VMOVAPD      Z16, Z22
+	VFNMADD231PD Z20, Z18, Z22
+	VFMADD231PD  Z21, Z22, Z18
+	VSUBPD       Z19, Z15, Z15
+	VSUBPD       Z18, Z14, Z14
+	VMOVUPD      all64_3fd0000000000000<>+0(SB), Z18
+	VMULPD       Z18, Z10, Z19
+	VMULPD       Z18, Z11, Z18
+	VMULPD       Z19, Z17, Z17
+	VMULPD       Z18, Z16, Z16
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Z18
+	VMULPD       Z18, Z17, Z19
+	VMULPD       Z18, Z16, Z18
+	VMOVUPD      all64_4022000000000000<>+0(SB), Z20
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Z21
+	VMOVAPD      Z17, Z22
+	VFNMADD231PD Z20, Z19, Z22
+	VFMADD231PD  Z21, Z22, Z19
+	VMOVAPD      Z16, Z22
+	VFNMADD231PD Z20, Z18, Z22
+	VFMADD231PD  Z21, Z22, Z18
+	VADDPD       Z19, Z15, Z15
+	VADDPD       Z18, Z14, Z14
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z18
+	VMULPD       Z18, Z10, Z19
+	VMULPD       Z18, Z11, Z18
+	VMOVUPD      all64_4014000000000000<>+0(SB), Z20
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Z21
+	VMOVAPD      Z10, Z22
+	VFNMADD231PD Z20, Z19, Z22
+	VFMADD231PD  Z21, Z22, Z19
+	VMOVAPD      Z11, Z22
+	VFNMADD231PD Z20, Z18, Z22
+	VFMADD231PD  Z21, Z22, Z18
+	VMULPD       Z19, Z17, Z17
+	VMULPD       Z18, Z16, Z16
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Z18
+	VMULPD       Z18, Z17, Z19
+	VMULPD       Z18, Z16, Z18
+	VMOVUPD      all64_4026000000000000<>+0(SB), Z20
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Z21
+	VMOVAPD      Z17, Z22
+	VFNMADD231PD Z20, Z19, Z22
+	VFMADD231PD  Z21, Z22, Z19
+	VMOVAPD      Z16, Z22
+	VFNMADD231PD Z20, Z18, Z22
+	VFMADD231PD  Z21, Z22, Z18
+	VSUBPD       Z19, Z15, Z15
+	VSUBPD       Z18, Z14, Z14
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z18
+	VMULPD       Z18, Z13, Z13
+	VMULPD       Z18, Z12, Z12
+	VMULPD       Z13, Z17, Z13
+	VMULPD       Z12, Z16, Z12
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Z16
+	VMULPD       Z16, Z13, Z17
+	VMULPD       Z16, Z12, Z16
+	VMOVUPD      all64_402a000000000000<>+0(SB), Z18
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Z19
+	VMOVAPD      Z13, Z20
+	VFNMADD231PD Z18, Z17, Z20
+	VFMADD231PD  Z19, Z20, Z17
+	VMOVAPD      Z12, Z20
+	VFNMADD231PD Z18, Z16, Z20
+	VFMADD231PD  Z19, Z20, Z16
+	VADDPD       Z17, Z15, Z15
+	VADDPD       Z16, Z14, Z14
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z16
+	VMULPD       Z16, Z10, Z17
+	VMULPD       Z16, Z11, Z16
+	VMOVUPD      all64_401c000000000000<>+0(SB), Z18
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Z19
+	VMOVAPD      Z10, Z10
+	VFNMADD231PD Z18, Z17, Z10
+	VFMADD231PD  Z19, Z10, Z17
+	VMOVAPD      Z11, Z10
+	VFNMADD231PD Z18, Z16, Z10
+	VFMADD231PD  Z19, Z10, Z16
+	VMULPD       Z17, Z13, Z10
+	VMULPD       Z16, Z12, Z11
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Z12
+	VMULPD       Z12, Z10, Z13
+	VMULPD       Z12, Z11, Z12
+	VMOVUPD      all64_402e000000000000<>+0(SB), Z16
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Z17
+	VMOVAPD      Z10, Z10
+	VFNMADD231PD Z16, Z13, Z10
+	VFMADD231PD  Z17, Z10, Z13
+	VMOVAPD      Z11, Z10
+	VFNMADD231PD Z16, Z12, Z10
+	VFMADD231PD  Z17, Z10, Z12
+	VSUBPD       Z13, Z15, Z10
+	VSUBPD       Z12, Z14, Z11
+	VMOVUPD      all64_3ff20dd750429b6d<>+0(SB), Z12
+	VMULPD       Z12, Z5, Z5
+	VMULPD       Z12, Z4, Z4
+	VMULPD       Z5, Z10, Z5
+	VMULPD       Z4, Z11, Z4
+	VMOVUPD      all64_3fc0000000000000<>+0(SB), Z10
+	VCMPPD       $0x11, Z10, Z7, K1
+	VCMPPD       $0x11, Z10, Z6, K2
+	VBLENDMPD    Z5, Z8, K1, Z5
+	VBLENDMPD    Z4, Z9, K2, Z4
+	VMOVUPD      all64_bfe0000000000000<>+0(SB), Z6
+	VMULPD       Z6, Z0, Z7
+	VMULPD       Z6, Z1, Z6
+	VMULPD       Z0, Z7, Z7
+	VMULPD       Z1, Z6, Z6
+	VMOVUPD      all64_0<>+0(SB), Z8
+	VMOVUPD      all64_c086200000000000<>+0(SB), Z9
+	VMAXPD       Z7, Z9, Z7
+	VMAXPD       Z6, Z9, Z6
+	VMINPD       Z7, Z8, Z7
+	VMINPD       Z6, Z8, Z6
+	VMOVUPD      all64_3ff71547652b82fe<>+0(SB), Z8
+	VMULPD       Z8, Z7, Z9
+	VMULPD       Z8, Z6, Z8
+	VMOVUPD      all64_4338000000000000<>+0(SB), Z10
+	VADDPD       Z10, Z9, Z9
+	VADDPD       Z10, Z8, Z8
+	VMOVUPD      all64_4338000000000000<>+0(SB), Z10
+	VSUBPD       Z10, Z9, Z11
+	VSUBPD       Z10, Z8, Z10
+	VPSLLQ       $0x34, Z9, Z9
+	VPSLLQ       $0x34, Z8, Z8
+	VMOVUPD      all64_3fe62e42fee00000<>+0(SB), Z12
+	VMULPD       Z12, Z11, Z13
+	VMULPD       Z12, Z10, Z12
+	VSUBPD       Z13, Z7, Z7
+	VSUBPD       Z12, Z6, Z6
+	VMOVUPD      all64_3dea39ef357956a8<>+0(SB), Z12
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z12, Z10, Z10
+	VSUBPD       Z11, Z7, Z12
+	VSUBPD       Z10, Z6, Z13
+	VSUBPD       Z12, Z7, Z7
+	VSUBPD       Z13, Z6, Z6
+	VSUBPD       Z11, Z7, Z7
+	VSUBPD       Z10, Z6, Z6
+	VMOVUPD      all64_3da93974a8c07c9d<>+0(SB), Z10
+	VMULPD       Z12, Z10, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3de6124613a86d09<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3e21eed8eff8d898<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3e5ae64567f544e4<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3e927e4fb7789f5c<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3ec71de3a556c734<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3efa01a01a01a01a<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3f2a01a01a01a01a<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3f56c16c16c16c17<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3f81111111111111<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3fa5555555555555<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3fc5555555555555<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z11, Z11
+	VMULPD       Z13, Z10, Z10
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z14
+	VADDPD       Z14, Z11, Z11
+	VADDPD       Z14, Z10, Z10
+	VMULPD       Z12, Z12, Z14
+	VMULPD       Z13, Z13, Z15
+	VMULPD       Z11, Z14, Z11
+	VMULPD       Z10, Z15, Z10
+	VADDPD       Z7, Z11, Z7
+	VADDPD       Z6, Z10, Z6
+	VADDPD       Z12, Z7, Z7
+	VADDPD       Z13, Z6, Z6
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z10
+	VADDPD       Z10, Z7, Z7
+	VADDPD       Z10, Z6, Z6
+	VPADDQ       Z9, Z7, Z7
+	VPADDQ       Z8, Z6, Z6
+	VMOVUPD      all64_3fd9884533d43651<>+0(SB), Z8
+	VMULPD       Z8, Z7, Z7
+	VMULPD       Z8, Z6, Z6
+	VMOVUPD      all64_3ff0000000000000<>+0(SB), Z8
+	VADDPD       Z8, Z5, Z5
+	VADDPD       Z8, Z4, Z4
+	VMOVUPD      all64_3fe0000000000000<>+0(SB), Z8
+	VMULPD       Z8, Z5, Z5
+	VMULPD       Z8, Z4, Z4
+	VMULPD       Z7, Z0, Z7
+	VMULPD       Z6, Z1, Z6
+	VADDPD       Z7, Z5, Z5
+	VADDPD       Z6, Z4, Z4
+	VMOVUPD      all64_0<>+0(SB), Z6
+	VMOVUPD      all64_c04349a9e0000000<>+0(SB), Z7
+	VCMPPD       $0x11, Z7, Z0, K1
+	VCMPPD       $0x11, Z7, Z1, K2
+	VBLENDMPD    Z6, Z5, K1, Z0
+	VBLENDMPD    Z6, Z4, K2, Z1
+	VMULPD       Z2, Z0, Z0
+	VMULPD       Z3, Z1, Z1
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, (AX)
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, BX
-	SUBQ         $0x08, DX
+	VCVTPD2PS    Z1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, BX
+	SUBQ         $0x10, DX
 	JNZ          loop
 	VZEROUPPER
 	RET
@@ -2979,57 +9784,75 @@ loop:
 	VORPD        Y3, Y2, Y2
 	VMULPD       Y1, Y1, Y3
 	VMULPD       all64_3fd5555555555555<>+0(SB), Y3, Y4
-	VMOVAPD      Y3, Y5
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Y4, Y5
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Y5, Y4
+	VMOVUPD      all64_4008000000000000<>+0(SB), Y5
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Y6
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD Y5, Y4, Y7
+	VFMADD231PD  Y6, Y7, Y4
 	VMOVUPD      all64_3ff0000000000000<>+0(SB), Y5
 	VSUBPD       Y4, Y5, Y5
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y3, Y6
 	VMULPD       Y6, Y3, Y6
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VADDPD       Y7, Y5, Y5
 	VMULPD       Y4, Y6, Y6
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y8, Y7
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VSUBPD       Y7, Y5, Y5
 	VMULPD       all64_3fd0000000000000<>+0(SB), Y3, Y7
 	VMULPD       Y7, Y6, Y6
 	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4022000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VADDPD       Y7, Y5, Y5
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y3, Y7
-	VMOVAPD      Y3, Y8
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y9
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VMULPD       Y7, Y6, Y6
 	VMULPD       all64_3fb745d1745d1746<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4026000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VSUBPD       Y7, Y5, Y5
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y4, Y4
 	VMULPD       Y4, Y6, Y4
 	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Y4, Y6
-	VMOVAPD      Y4, Y7
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Y6, Y7
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Y7, Y6
+	VMOVUPD      all64_402a000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Y8
+	VMOVAPD      Y4, Y9
+	VFNMADD231PD Y7, Y6, Y9
+	VFMADD231PD  Y8, Y9, Y6
 	VADDPD       Y6, Y5, Y5
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y3, Y6
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y8
 	VMOVAPD      Y3, Y3
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y6, Y3
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y3, Y6
+	VFNMADD231PD Y7, Y6, Y3
+	VFMADD231PD  Y8, Y3, Y6
 	VMULPD       Y6, Y4, Y3
 	VMULPD       all64_3fb1111111111111<>+0(SB), Y3, Y4
+	VMOVUPD      all64_402e000000000000<>+0(SB), Y6
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Y7
 	VMOVAPD      Y3, Y3
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Y4, Y3
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Y3, Y4
+	VFNMADD231PD Y6, Y4, Y3
+	VFMADD231PD  Y7, Y3, Y4
 	VSUBPD       Y4, Y5, Y3
 	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Y0, Y4
 	VMULPD       Y4, Y3, Y3
@@ -3144,57 +9967,75 @@ loop:
 	VORPD        Y3, Y2, Y2
 	VMULPD       Y1, Y1, Y3
 	VMULPD       all64_3fd5555555555555<>+0(SB), Y3, Y4
-	VMOVAPD      Y3, Y5
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Y4, Y5
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Y5, Y4
+	VMOVUPD      all64_4008000000000000<>+0(SB), Y5
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Y6
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD Y5, Y4, Y7
+	VFMADD231PD  Y6, Y7, Y4
 	VMOVUPD      all64_3ff0000000000000<>+0(SB), Y5
 	VSUBPD       Y4, Y5, Y5
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y3, Y6
 	VMULPD       Y6, Y3, Y6
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VADDPD       Y7, Y5, Y5
 	VMULPD       Y4, Y6, Y6
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y8, Y7
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VSUBPD       Y7, Y5, Y5
 	VMULPD       all64_3fd0000000000000<>+0(SB), Y3, Y7
 	VMULPD       Y7, Y6, Y6
 	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4022000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VADDPD       Y7, Y5, Y5
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y3, Y7
-	VMOVAPD      Y3, Y8
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y9
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VMULPD       Y7, Y6, Y6
 	VMULPD       all64_3fb745d1745d1746<>+0(SB), Y6, Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Y8, Y7
+	VMOVUPD      all64_4026000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VSUBPD       Y7, Y5, Y5
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y4, Y4
 	VMULPD       Y4, Y6, Y4
 	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Y4, Y6
-	VMOVAPD      Y4, Y7
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Y6, Y7
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Y7, Y6
+	VMOVUPD      all64_402a000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Y8
+	VMOVAPD      Y4, Y9
+	VFNMADD231PD Y7, Y6, Y9
+	VFMADD231PD  Y8, Y9, Y6
 	VADDPD       Y6, Y5, Y5
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y3, Y6
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y8
 	VMOVAPD      Y3, Y3
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y6, Y3
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y3, Y6
+	VFNMADD231PD Y7, Y6, Y3
+	VFMADD231PD  Y8, Y3, Y6
 	VMULPD       Y6, Y4, Y3
 	VMULPD       all64_3fb1111111111111<>+0(SB), Y3, Y4
+	VMOVUPD      all64_402e000000000000<>+0(SB), Y6
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Y7
 	VMOVAPD      Y3, Y3
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Y4, Y3
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Y3, Y4
+	VFNMADD231PD Y6, Y4, Y3
+	VFMADD231PD  Y7, Y3, Y4
 	VSUBPD       Y4, Y5, Y3
 	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Y0, Y4
 	VMULPD       Y4, Y3, Y3
@@ -3325,57 +10166,75 @@ loop:
 	VORPD        Y4, Y3, Y3
 	VMULPD       Y2, Y2, Y4
 	VMULPD       all64_3fd5555555555555<>+0(SB), Y4, Y5
-	VMOVAPD      Y4, Y6
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Y5, Y6
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Y6, Y5
+	VMOVUPD      all64_4008000000000000<>+0(SB), Y6
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD Y6, Y5, Y8
+	VFMADD231PD  Y7, Y8, Y5
 	VMOVUPD      all64_3ff0000000000000<>+0(SB), Y6
 	VSUBPD       Y5, Y6, Y6
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y4, Y7
 	VMULPD       Y7, Y4, Y7
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       Y5, Y7, Y7
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y9, Y8
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VSUBPD       Y8, Y6, Y6
 	VMULPD       all64_3fd0000000000000<>+0(SB), Y4, Y8
 	VMULPD       Y8, Y7, Y7
 	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4022000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y4, Y8
-	VMOVAPD      Y4, Y9
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VMULPD       Y8, Y7, Y7
 	VMULPD       all64_3fb745d1745d1746<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4026000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VSUBPD       Y8, Y6, Y6
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y5, Y5
 	VMULPD       Y5, Y7, Y5
 	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Y5, Y7
-	VMOVAPD      Y5, Y8
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Y8, Y7
+	VMOVUPD      all64_402a000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Y9
+	VMOVAPD      Y5, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VADDPD       Y7, Y6, Y6
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y4, Y7
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y9
 	VMOVAPD      Y4, Y4
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y7, Y4
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y4, Y7
+	VFNMADD231PD Y8, Y7, Y4
+	VFMADD231PD  Y9, Y4, Y7
 	VMULPD       Y7, Y5, Y4
 	VMULPD       all64_3fb1111111111111<>+0(SB), Y4, Y5
+	VMOVUPD      all64_402e000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Y8
 	VMOVAPD      Y4, Y4
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Y5, Y4
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Y4, Y5
+	VFNMADD231PD Y7, Y5, Y4
+	VFMADD231PD  Y8, Y4, Y5
 	VSUBPD       Y5, Y6, Y4
 	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Y1, Y1
 	VMULPD       Y1, Y4, Y1
@@ -3491,57 +10350,75 @@ loop:
 	VORPD        Y4, Y3, Y3
 	VMULPD       Y2, Y2, Y4
 	VMULPD       all64_3fd5555555555555<>+0(SB), Y4, Y5
-	VMOVAPD      Y4, Y6
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Y5, Y6
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Y6, Y5
+	VMOVUPD      all64_4008000000000000<>+0(SB), Y6
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD Y6, Y5, Y8
+	VFMADD231PD  Y7, Y8, Y5
 	VMOVUPD      all64_3ff0000000000000<>+0(SB), Y6
 	VSUBPD       Y5, Y6, Y6
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y4, Y7
 	VMULPD       Y7, Y4, Y7
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       Y5, Y7, Y7
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y9, Y8
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VSUBPD       Y8, Y6, Y6
 	VMULPD       all64_3fd0000000000000<>+0(SB), Y4, Y8
 	VMULPD       Y8, Y7, Y7
 	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4022000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y4, Y8
-	VMOVAPD      Y4, Y9
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VMULPD       Y8, Y7, Y7
 	VMULPD       all64_3fb745d1745d1746<>+0(SB), Y7, Y8
-	VMOVAPD      Y7, Y9
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Y9, Y8
+	VMOVUPD      all64_4026000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Y10
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VSUBPD       Y8, Y6, Y6
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y5, Y5
 	VMULPD       Y5, Y7, Y5
 	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Y5, Y7
-	VMOVAPD      Y5, Y8
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Y7, Y8
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Y8, Y7
+	VMOVUPD      all64_402a000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Y9
+	VMOVAPD      Y5, Y10
+	VFNMADD231PD Y8, Y7, Y10
+	VFMADD231PD  Y9, Y10, Y7
 	VADDPD       Y7, Y6, Y6
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y4, Y7
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y9
 	VMOVAPD      Y4, Y4
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y7, Y4
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y4, Y7
+	VFNMADD231PD Y8, Y7, Y4
+	VFMADD231PD  Y9, Y4, Y7
 	VMULPD       Y7, Y5, Y4
 	VMULPD       all64_3fb1111111111111<>+0(SB), Y4, Y5
+	VMOVUPD      all64_402e000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Y8
 	VMOVAPD      Y4, Y4
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Y5, Y4
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Y4, Y5
+	VFNMADD231PD Y7, Y5, Y4
+	VFMADD231PD  Y8, Y4, Y5
 	VSUBPD       Y5, Y6, Y4
 	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Y1, Y1
 	VMULPD       Y1, Y4, Y1
@@ -3678,57 +10555,75 @@ loop:
 	VORPD        Y5, Y4, Y4
 	VMULPD       Y3, Y3, Y5
 	VMULPD       all64_3fd5555555555555<>+0(SB), Y5, Y6
-	VMOVAPD      Y5, Y7
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Y6, Y7
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Y7, Y6
+	VMOVUPD      all64_4008000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Y8
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD Y7, Y6, Y9
+	VFMADD231PD  Y8, Y9, Y6
 	VMOVUPD      all64_3ff0000000000000<>+0(SB), Y7
 	VSUBPD       Y6, Y7, Y7
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y5, Y8
 	VMULPD       Y8, Y5, Y8
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VADDPD       Y9, Y7, Y7
 	VMULPD       Y6, Y8, Y8
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y10, Y9
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VSUBPD       Y9, Y7, Y7
 	VMULPD       all64_3fd0000000000000<>+0(SB), Y5, Y9
 	VMULPD       Y9, Y8, Y8
 	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4022000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VADDPD       Y9, Y7, Y7
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y5, Y9
-	VMOVAPD      Y5, Y10
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y11
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VMULPD       Y9, Y8, Y8
 	VMULPD       all64_3fb745d1745d1746<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4026000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VSUBPD       Y9, Y7, Y7
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y6, Y6
 	VMULPD       Y6, Y8, Y6
 	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Y6, Y8
-	VMOVAPD      Y6, Y9
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Y9, Y8
+	VMOVUPD      all64_402a000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Y10
+	VMOVAPD      Y6, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VADDPD       Y8, Y7, Y7
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y5, Y8
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y10
 	VMOVAPD      Y5, Y5
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y8, Y5
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y5, Y8
+	VFNMADD231PD Y9, Y8, Y5
+	VFMADD231PD  Y10, Y5, Y8
 	VMULPD       Y8, Y6, Y5
 	VMULPD       all64_3fb1111111111111<>+0(SB), Y5, Y6
+	VMOVUPD      all64_402e000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Y9
 	VMOVAPD      Y5, Y5
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Y6, Y5
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Y5, Y6
+	VFNMADD231PD Y8, Y6, Y5
+	VFMADD231PD  Y9, Y5, Y6
 	VSUBPD       Y6, Y7, Y5
 	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Y2, Y2
 	VMULPD       Y2, Y5, Y2
@@ -3903,57 +10798,75 @@ loop:
 	VORPD        Y5, Y4, Y4
 	VMULPD       Y3, Y3, Y5
 	VMULPD       all64_3fd5555555555555<>+0(SB), Y5, Y6
-	VMOVAPD      Y5, Y7
-	VFNMADD231PD all64_4008000000000000<>+0(SB), Y6, Y7
-	VFMADD231PD  all64_3fd5555555555555<>+0(SB), Y7, Y6
+	VMOVUPD      all64_4008000000000000<>+0(SB), Y7
+	VMOVUPD      all64_3fd5555555555555<>+0(SB), Y8
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD Y7, Y6, Y9
+	VFMADD231PD  Y8, Y9, Y6
 	VMOVUPD      all64_3ff0000000000000<>+0(SB), Y7
 	VSUBPD       Y6, Y7, Y7
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y5, Y8
 	VMULPD       Y8, Y5, Y8
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VADDPD       Y9, Y7, Y7
 	VMULPD       Y6, Y8, Y8
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y10, Y9
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VSUBPD       Y9, Y7, Y7
 	VMULPD       all64_3fd0000000000000<>+0(SB), Y5, Y9
 	VMULPD       Y9, Y8, Y8
 	VMULPD       all64_3fbc71c71c71c71c<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_4022000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fbc71c71c71c71c<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4022000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fbc71c71c71c71c<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VADDPD       Y9, Y7, Y7
 	VMULPD       all64_3fc999999999999a<>+0(SB), Y5, Y9
-	VMOVAPD      Y5, Y10
-	VFNMADD231PD all64_4014000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fc999999999999a<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4014000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fc999999999999a<>+0(SB), Y11
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VMULPD       Y9, Y8, Y8
 	VMULPD       all64_3fb745d1745d1746<>+0(SB), Y8, Y9
-	VMOVAPD      Y8, Y10
-	VFNMADD231PD all64_4026000000000000<>+0(SB), Y9, Y10
-	VFMADD231PD  all64_3fb745d1745d1746<>+0(SB), Y10, Y9
+	VMOVUPD      all64_4026000000000000<>+0(SB), Y10
+	VMOVUPD      all64_3fb745d1745d1746<>+0(SB), Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD Y10, Y9, Y12
+	VFMADD231PD  Y11, Y12, Y9
 	VSUBPD       Y9, Y7, Y7
 	VMULPD       all64_3fe0000000000000<>+0(SB), Y6, Y6
 	VMULPD       Y6, Y8, Y6
 	VMULPD       all64_3fb3b13b13b13b14<>+0(SB), Y6, Y8
-	VMOVAPD      Y6, Y9
-	VFNMADD231PD all64_402a000000000000<>+0(SB), Y8, Y9
-	VFMADD231PD  all64_3fb3b13b13b13b14<>+0(SB), Y9, Y8
+	VMOVUPD      all64_402a000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fb3b13b13b13b14<>+0(SB), Y10
+	VMOVAPD      Y6, Y11
+	VFNMADD231PD Y9, Y8, Y11
+	VFMADD231PD  Y10, Y11, Y8
 	VADDPD       Y8, Y7, Y7
 	VMULPD       all64_3fc2492492492492<>+0(SB), Y5, Y8
+	VMOVUPD      all64_401c000000000000<>+0(SB), Y9
+	VMOVUPD      all64_3fc2492492492492<>+0(SB), Y10
 	VMOVAPD      Y5, Y5
-	VFNMADD231PD all64_401c000000000000<>+0(SB), Y8, Y5
-	VFMADD231PD  all64_3fc2492492492492<>+0(SB), Y5, Y8
+	VFNMADD231PD Y9, Y8, Y5
+	VFMADD231PD  Y10, Y5, Y8
 	VMULPD       Y8, Y6, Y5
 	VMULPD       all64_3fb1111111111111<>+0(SB), Y5, Y6
+	VMOVUPD      all64_402e000000000000<>+0(SB), Y8
+	VMOVUPD      all64_3fb1111111111111<>+0(SB), Y9
 	VMOVAPD      Y5, Y5
-	VFNMADD231PD all64_402e000000000000<>+0(SB), Y6, Y5
-	VFMADD231PD  all64_3fb1111111111111<>+0(SB), Y5, Y6
+	VFNMADD231PD Y8, Y6, Y5
+	VFMADD231PD  Y9, Y5, Y6
 	VSUBPD       Y6, Y7, Y5
 	VMULPD       all64_3ff20dd750429b6d<>+0(SB), Y2, Y2
 	VMULPD       Y2, Y5, Y2
@@ -4154,5 +11067,1042 @@ next:
 	JMP  vector
 
 done:
+	VZEROUPPER
+	RET
+
+// func weightTapsAVX2(sums *[9][8]float32, x *float32, dy *float32, at *[9]int, lines int, xStep int, xSkip int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightTapsAVX2(SB), NOSPLIT, $0-64
+	MOVQ    sums+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    dy+16(FP), DX
+	MOVQ    at+24(FP), BX
+	VMOVUPS (AX), Y0
+	MOVQ    (BX), SI
+	VMOVUPS 32(AX), Y1
+	MOVQ    8(BX), DI
+	VMOVUPS 64(AX), Y2
+	MOVQ    16(BX), R8
+	VMOVUPS 96(AX), Y3
+	MOVQ    24(BX), R9
+	VMOVUPS 128(AX), Y4
+	MOVQ    32(BX), R10
+	VMOVUPS 160(AX), Y5
+	MOVQ    40(BX), R11
+	VMOVUPS 192(AX), Y6
+	MOVQ    48(BX), R12
+	VMOVUPS 224(AX), Y7
+	MOVQ    56(BX), R13
+	VMOVUPS 256(AX), Y8
+	MOVQ    64(BX), BX
+
+line:
+	MOVQ n+56(FP), AX
+
+position:
+	VMOVUPS     (DX), Y9
+	VFMADD231PS (CX)(SI*1), Y9, Y0
+	VFMADD231PS (CX)(DI*1), Y9, Y1
+	VFMADD231PS (CX)(R8*1), Y9, Y2
+	VFMADD231PS (CX)(R9*1), Y9, Y3
+	VFMADD231PS (CX)(R10*1), Y9, Y4
+	VFMADD231PS (CX)(R11*1), Y9, Y5
+	VFMADD231PS (CX)(R12*1), Y9, Y6
+	VFMADD231PS (CX)(R13*1), Y9, Y7
+	VFMADD231PS (CX)(BX*1), Y9, Y8
+	ADDQ        $0x20, DX
+	ADDQ        xStep+40(FP), CX
+	DECQ        AX
+	JNZ         position
+	ADDQ        xSkip+48(FP), CX
+	DECQ        lines+32(FP)
+	JNZ         line
+	MOVQ        sums+0(FP), AX
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     Y2, 64(AX)
+	VMOVUPS     Y3, 96(AX)
+	VMOVUPS     Y4, 128(AX)
+	VMOVUPS     Y5, 160(AX)
+	VMOVUPS     Y6, 192(AX)
+	VMOVUPS     Y7, 224(AX)
+	VMOVUPS     Y8, 256(AX)
+	VZEROUPPER
+	RET
+
+// func convolveAVX512(a *float32, aRow int, rows int, x *float32, at *int32, steps int, y *float32, yRow int, more int, add int)
+// Requires: AVX, AVX512F
+TEXT ·convolveAVX512(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ y+48(FP), DX
+
+rows1:
+	CMPQ    rows+16(FP), $0x0000000c
+	JLT     fewer2
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin3
+	MOVQ    DX, BX
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z2
+	VMOVUPS 64(BX), Z3
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z4
+	VMOVUPS 64(BX), Z5
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z6
+	VMOVUPS 64(BX), Z7
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z9
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z10
+	VMOVUPS 64(BX), Z11
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z12
+	VMOVUPS 64(BX), Z13
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z14
+	VMOVUPS 64(BX), Z15
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z16
+	VMOVUPS 64(BX), Z17
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z18
+	VMOVUPS 64(BX), Z19
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z20
+	VMOVUPS 64(BX), Z21
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z22
+	VMOVUPS 64(BX), Z23
+	ADDQ    yRow+56(FP), BX
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
+	VXORPS X12, X12, X12
+	VXORPS X13, X13, X13
+	VXORPS X14, X14, X14
+	VXORPS X15, X15, X15
+	VXORPS X16, X16, X16
+	VXORPS X17, X17, X17
+	VXORPS X18, X18, X18
+	VXORPS X19, X19, X19
+	VXORPS X20, X20, X20
+	VXORPS X21, X21, X21
+	VXORPS X22, X22, X22
+	VXORPS X23, X23, X23
+
+begun4:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ x+24(FP), R9
+	MOVQ at+32(FP), R10
+	MOVQ steps+40(FP), R11
+
+step5:
+	TESTQ        R11, R11
+	JLE          end6
+	MOVLQSX      (R10), R12
+	ADDQ         $0x04, R10
+	VMOVUPS      (R9)(R12*4), Z24
+	VMOVUPS      64(R9)(R12*4), Z25
+	VBROADCASTSS (BX), Z26
+	VFMADD231PS  Z24, Z26, Z0
+	VFMADD231PS  Z25, Z26, Z1
+	VBROADCASTSS (BX)(CX*1), Z26
+	VFMADD231PS  Z24, Z26, Z2
+	VFMADD231PS  Z25, Z26, Z3
+	VBROADCASTSS (BX)(CX*2), Z26
+	VFMADD231PS  Z24, Z26, Z4
+	VFMADD231PS  Z25, Z26, Z5
+	VBROADCASTSS (SI), Z26
+	VFMADD231PS  Z24, Z26, Z6
+	VFMADD231PS  Z25, Z26, Z7
+	VBROADCASTSS (SI)(CX*1), Z26
+	VFMADD231PS  Z24, Z26, Z8
+	VFMADD231PS  Z25, Z26, Z9
+	VBROADCASTSS (SI)(CX*2), Z26
+	VFMADD231PS  Z24, Z26, Z10
+	VFMADD231PS  Z25, Z26, Z11
+	VBROADCASTSS (DI), Z26
+	VFMADD231PS  Z24, Z26, Z12
+	VFMADD231PS  Z25, Z26, Z13
+	VBROADCASTSS (DI)(CX*1), Z26
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z15
+	VBROADCASTSS (DI)(CX*2), Z26
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z17
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z24, Z26, Z18
+	VFMADD231PS  Z25, Z26, Z19
+	VBROADCASTSS (R8)(CX*1), Z26
+	VFMADD231PS  Z24, Z26, Z20
+	VFMADD231PS  Z25, Z26, Z21
+	VBROADCASTSS (R8)(CX*2), Z26
+	VFMADD231PS  Z24, Z26, Z22
+	VFMADD231PS  Z25, Z26, Z23
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R11
+	JMP          step5
+
+end6:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended7
+	MOVQ   DX, BX
+	VADDPS (BX), Z0, Z0
+	VADDPS 64(BX), Z1, Z1
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z2, Z2
+	VADDPS 64(BX), Z3, Z3
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z5, Z5
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z7, Z7
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z10, Z10
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z12, Z12
+	VADDPS 64(BX), Z13, Z13
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z14, Z14
+	VADDPS 64(BX), Z15, Z15
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z16, Z16
+	VADDPS 64(BX), Z17, Z17
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z18, Z18
+	VADDPS 64(BX), Z19, Z19
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z20, Z20
+	VADDPS 64(BX), Z21, Z21
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z22, Z22
+	VADDPS 64(BX), Z23, Z23
+	ADDQ   yRow+56(FP), BX
+
+ended7:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z2, (DX)
+	VMOVUPS Z3, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z8, (DX)
+	VMOVUPS Z9, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z12, (DX)
+	VMOVUPS Z13, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z14, (DX)
+	VMOVUPS Z15, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z16, (DX)
+	VMOVUPS Z17, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z20, (DX)
+	VMOVUPS Z21, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z22, (DX)
+	VMOVUPS Z23, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, rows+16(FP)
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    rows+16(FP), $0x00000008
+	JLT     fewer9
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin10
+	MOVQ    DX, BX
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z2
+	VMOVUPS 64(BX), Z3
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z4
+	VMOVUPS 64(BX), Z5
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z6
+	VMOVUPS 64(BX), Z7
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z9
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z10
+	VMOVUPS 64(BX), Z11
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z12
+	VMOVUPS 64(BX), Z13
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z14
+	VMOVUPS 64(BX), Z15
+	ADDQ    yRow+56(FP), BX
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
+	VXORPS X12, X12, X12
+	VXORPS X13, X13, X13
+	VXORPS X14, X14, X14
+	VXORPS X15, X15, X15
+
+begun11:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ x+24(FP), R8
+	MOVQ at+32(FP), R9
+	MOVQ steps+40(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	MOVLQSX      (R9), R11
+	ADDQ         $0x04, R9
+	VMOVUPS      (R8)(R11*4), Z16
+	VMOVUPS      64(R8)(R11*4), Z17
+	VBROADCASTSS (BX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (BX)(CX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (BX)(CX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (SI), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (SI)(CX*1), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (SI)(CX*2), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(CX*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, DI
+	DECQ         R10
+	JMP          step12
+
+end13:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended14
+	MOVQ   DX, BX
+	VADDPS (BX), Z0, Z0
+	VADDPS 64(BX), Z1, Z1
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z2, Z2
+	VADDPS 64(BX), Z3, Z3
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z5, Z5
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z7, Z7
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z10, Z10
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z12, Z12
+	VADDPS 64(BX), Z13, Z13
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z14, Z14
+	VADDPS 64(BX), Z15, Z15
+	ADDQ   yRow+56(FP), BX
+
+ended14:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z2, (DX)
+	VMOVUPS Z3, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z8, (DX)
+	VMOVUPS Z9, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z12, (DX)
+	VMOVUPS Z13, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z14, (DX)
+	VMOVUPS Z15, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, rows+16(FP)
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    rows+16(FP), $0x00000004
+	JLT     fewer16
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin17
+	MOVQ    DX, BX
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z2
+	VMOVUPS 64(BX), Z3
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z4
+	VMOVUPS 64(BX), Z5
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z6
+	VMOVUPS 64(BX), Z7
+	ADDQ    yRow+56(FP), BX
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+
+begun18:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	MOVQ x+24(FP), DI
+	MOVQ at+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step19:
+	TESTQ        R9, R9
+	JLE          end20
+	MOVLQSX      (R8), R10
+	ADDQ         $0x04, R8
+	VMOVUPS      (DI)(R10*4), Z8
+	VMOVUPS      64(DI)(R10*4), Z9
+	VBROADCASTSS (BX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (BX)(CX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (BX)(CX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (SI), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	DECQ         R9
+	JMP          step19
+
+end20:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended21
+	MOVQ   DX, BX
+	VADDPS (BX), Z0, Z0
+	VADDPS 64(BX), Z1, Z1
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z2, Z2
+	VADDPS 64(BX), Z3, Z3
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z5, Z5
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z7, Z7
+	ADDQ   yRow+56(FP), BX
+
+ended21:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z2, (DX)
+	VMOVUPS Z3, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, rows+16(FP)
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    rows+16(FP), $0x00000002
+	JLT     fewer23
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin24
+	MOVQ    DX, BX
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Z2
+	VMOVUPS 64(BX), Z3
+	ADDQ    yRow+56(FP), BX
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun25:
+	MOVQ AX, BX
+	MOVQ x+24(FP), SI
+	MOVQ at+32(FP), DI
+	MOVQ steps+40(FP), R8
+
+step26:
+	TESTQ        R8, R8
+	JLE          end27
+	MOVLQSX      (DI), R9
+	ADDQ         $0x04, DI
+	VMOVUPS      (SI)(R9*4), Z4
+	VMOVUPS      64(SI)(R9*4), Z5
+	VBROADCASTSS (BX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (BX)(CX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         $0x04, BX
+	DECQ         R8
+	JMP          step26
+
+end27:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended28
+	MOVQ   DX, BX
+	VADDPS (BX), Z0, Z0
+	VADDPS 64(BX), Z1, Z1
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Z2, Z2
+	VADDPS 64(BX), Z3, Z3
+	ADDQ   yRow+56(FP), BX
+
+ended28:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Z2, (DX)
+	VMOVUPS Z3, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, rows+16(FP)
+	JMP     rows22
+
+fewer23:
+rows29:
+	CMPQ    rows+16(FP), $0x00000001
+	JLT     fewer30
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin31
+	MOVQ    DX, BX
+	VMOVUPS (BX), Z0
+	VMOVUPS 64(BX), Z1
+	ADDQ    yRow+56(FP), BX
+	JMP     begun32
+
+begin31:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun32:
+	MOVQ AX, BX
+	MOVQ x+24(FP), SI
+	MOVQ at+32(FP), DI
+	MOVQ steps+40(FP), R8
+
+step33:
+	TESTQ        R8, R8
+	JLE          end34
+	MOVLQSX      (DI), R9
+	ADDQ         $0x04, DI
+	VMOVUPS      (SI)(R9*4), Z2
+	VMOVUPS      64(SI)(R9*4), Z3
+	VBROADCASTSS (BX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x04, BX
+	DECQ         R8
+	JMP          step33
+
+end34:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended35
+	MOVQ   DX, BX
+	VADDPS (BX), Z0, Z0
+	VADDPS 64(BX), Z1, Z1
+	ADDQ   yRow+56(FP), BX
+
+ended35:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, rows+16(FP)
+	JMP     rows29
+
+fewer30:
+	VZEROUPPER
+	RET
+
+// func convolveAVX2(a *float32, aRow int, rows int, x *float32, at *int32, steps int, y *float32, yRow int, more int, add int)
+// Requires: AVX, FMA3
+TEXT ·convolveAVX2(SB), NOSPLIT, $0-80
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ y+48(FP), DX
+
+rows1:
+	CMPQ    rows+16(FP), $0x00000006
+	JLT     fewer2
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin3
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y3
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y6
+	VMOVUPS 32(BX), Y7
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y8
+	VMOVUPS 32(BX), Y9
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y10
+	VMOVUPS 32(BX), Y11
+	ADDQ    yRow+56(FP), BX
+	JMP     begun4
+
+begin3:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
+
+begun4:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	MOVQ x+24(FP), DI
+	MOVQ at+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step5:
+	TESTQ        R9, R9
+	JLE          end6
+	MOVLQSX      (R8), R10
+	ADDQ         $0x04, R8
+	VMOVUPS      (DI)(R10*4), Y12
+	VMOVUPS      32(DI)(R10*4), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (BX)(CX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (BX)(CX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (SI), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (SI)(CX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (SI)(CX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	DECQ         R9
+	JMP          step5
+
+end6:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended7
+	MOVQ   DX, BX
+	VADDPS (BX), Y0, Y0
+	VADDPS 32(BX), Y1, Y1
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y2, Y2
+	VADDPS 32(BX), Y3, Y3
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y4, Y4
+	VADDPS 32(BX), Y5, Y5
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y6, Y6
+	VADDPS 32(BX), Y7, Y7
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y8, Y8
+	VADDPS 32(BX), Y9, Y9
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y10, Y10
+	VADDPS 32(BX), Y11, Y11
+	ADDQ   yRow+56(FP), BX
+
+ended7:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y4, (DX)
+	VMOVUPS Y5, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y6, (DX)
+	VMOVUPS Y7, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y8, (DX)
+	VMOVUPS Y9, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y10, (DX)
+	VMOVUPS Y11, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000006, rows+16(FP)
+	JMP     rows1
+
+fewer2:
+rows8:
+	CMPQ    rows+16(FP), $0x00000004
+	JLT     fewer9
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin10
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y3
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y6
+	VMOVUPS 32(BX), Y7
+	ADDQ    yRow+56(FP), BX
+	JMP     begun11
+
+begin10:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+
+begun11:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	MOVQ x+24(FP), DI
+	MOVQ at+32(FP), R8
+	MOVQ steps+40(FP), R9
+
+step12:
+	TESTQ        R9, R9
+	JLE          end13
+	MOVLQSX      (R8), R10
+	ADDQ         $0x04, R8
+	VMOVUPS      (DI)(R10*4), Y8
+	VMOVUPS      32(DI)(R10*4), Y9
+	VBROADCASTSS (BX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (BX)(CX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (BX)(CX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (SI), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	DECQ         R9
+	JMP          step12
+
+end13:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended14
+	MOVQ   DX, BX
+	VADDPS (BX), Y0, Y0
+	VADDPS 32(BX), Y1, Y1
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y2, Y2
+	VADDPS 32(BX), Y3, Y3
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y4, Y4
+	VADDPS 32(BX), Y5, Y5
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y6, Y6
+	VADDPS 32(BX), Y7, Y7
+	ADDQ   yRow+56(FP), BX
+
+ended14:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y4, (DX)
+	VMOVUPS Y5, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y6, (DX)
+	VMOVUPS Y7, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000004, rows+16(FP)
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    rows+16(FP), $0x00000002
+	JLT     fewer16
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin17
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	ADDQ    yRow+56(FP), BX
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y3
+	ADDQ    yRow+56(FP), BX
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun18:
+	MOVQ AX, BX
+	MOVQ x+24(FP), SI
+	MOVQ at+32(FP), DI
+	MOVQ steps+40(FP), R8
+
+step19:
+	TESTQ        R8, R8
+	JLE          end20
+	MOVLQSX      (DI), R9
+	ADDQ         $0x04, DI
+	VMOVUPS      (SI)(R9*4), Y4
+	VMOVUPS      32(SI)(R9*4), Y5
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (BX)(CX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x04, BX
+	DECQ         R8
+	JMP          step19
+
+end20:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended21
+	MOVQ   DX, BX
+	VADDPS (BX), Y0, Y0
+	VADDPS 32(BX), Y1, Y1
+	ADDQ   yRow+56(FP), BX
+	VADDPS (BX), Y2, Y2
+	VADDPS 32(BX), Y3, Y3
+	ADDQ   yRow+56(FP), BX
+
+ended21:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, rows+16(FP)
+	JMP     rows15
+
+fewer16:
+rows22:
+	CMPQ    rows+16(FP), $0x00000001
+	JLT     fewer23
+	CMPQ    more+64(FP), $0x00
+	JEQ     begin24
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	ADDQ    yRow+56(FP), BX
+	JMP     begun25
+
+begin24:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+begun25:
+	MOVQ AX, BX
+	MOVQ x+24(FP), SI
+	MOVQ at+32(FP), DI
+	MOVQ steps+40(FP), R8
+
+step26:
+	TESTQ        R8, R8
+	JLE          end27
+	MOVLQSX      (DI), R9
+	ADDQ         $0x04, DI
+	VMOVUPS      (SI)(R9*4), Y2
+	VMOVUPS      32(SI)(R9*4), Y3
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x04, BX
+	DECQ         R8
+	JMP          step26
+
+end27:
+	CMPQ   add+72(FP), $0x00
+	JEQ    ended28
+	MOVQ   DX, BX
+	VADDPS (BX), Y0, Y0
+	VADDPS 32(BX), Y1, Y1
+	ADDQ   yRow+56(FP), BX
+
+ended28:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    yRow+56(FP), DX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, rows+16(FP)
+	JMP     rows22
+
+fewer23:
 	VZEROUPPER
 	RET
