@@ -178,6 +178,9 @@ func GradInput[T Float](t Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
 	})
 }
 
+// hasElements reports whether images and weights have some: the loops of framed planes do not ask.
+func (d *Conv) hasElements() bool { return d.H*d.W*d.O > 0 }
+
 // images is how many images share a partial sum of the weights' gradient.
 const images = 8
 

@@ -65,9 +65,10 @@ func (d dense[T]) forward(threads Threads, _ *Conv, scratch Scratch[T], y, x, w,
 			}
 		}
 	}
+	panel := fastPanel()
 	d.groups(threads, scratch, y, x, func(sums, frames []T, group int) {
-		for j := 0; j < d.row(); j += fastPanel() {
-			fastConvolve(w[group*og*k:], k, og, frames[j:], at, sums[j:], d.row(), 0)
+		for j := 0; j < d.row(); j += panel {
+			fastConvolve(panel, w[group*og*k:], k, og, frames[j:], at, sums[j:], d.row(), 0)
 		}
 	})
 	for i := 0; i < d.N*d.O && bias != nil; i++ {
@@ -96,12 +97,13 @@ func (d dense[T]) gradInput(threads Threads, _ *Conv, scratch Scratch[T], dx, g,
 			}
 		}
 	}
+	panel := fastPanel()
 	d.groups(threads, scratch, dx, g, func(sums, frames []T, group int) {
 		clear(sums)
-		for j := 0; j < d.row(); j += fastPanel() {
+		for j := 0; j < d.row(); j += panel {
 			for tap := range taps {
 				from := d.first + tap/d.KW*d.down + tap%d.KW*d.across + j
-				fastConvolve(turned[(group*taps+tap)*size:], og, cg, frames[from:], at, sums[j:], d.row(), addTo)
+				fastConvolve(panel, turned[(group*taps+tap)*size:], og, cg, frames[from:], at, sums[j:], d.row(), addTo)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func gradientFrame[T Float](d *Conv) taps[T] {
 // much larger than these.
 func (t *taps[T]) framed(d *Conv) bool {
 	lines := t.height + (d.KH-1)*d.Dilation[0]
-	return hasAVX2() && isFloat32[T]() && d.Stride == [2]int{1, 1} && t.top >= 0 && t.left >= 0 && lines*t.line <= 8*t.height*t.width
+	return hasAVX2() && isFloat32[T]() && d.hasElements() && d.Stride == [2]int{1, 1} && t.top >= 0 && t.left >= 0 && lines*t.line <= 8*t.height*t.width
 }
 
 func forwardTaps[T Float](d *Conv) (taps[T], bool) {

@@ -35,6 +35,9 @@ func TestTaps(t *testing.T) {
 		{N: 2, C: 5, H: 26, W: 24, O: 13, KH: 3, KW: 2, OH: 26, OW: 26, Stride: one, Pad: two, Dilation: two, Groups: 1},
 		{N: 1, C: 10, H: 15, W: 15, O: 50, KH: 3, KW: 3, OH: 8, OW: 8, Stride: two, Pad: one, Dilation: one, Groups: 1},
 		{N: 1, C: 32, H: 8, W: 9, O: 2, KH: 1, KW: 1, OH: 8, OW: 9, Stride: one, Dilation: one, Groups: 1},
+		// Without elements.
+		{N: 1, C: 4, H: 3, W: 0, O: 4, KH: 2, KW: 2, OH: 4, OW: 1, Stride: one, Pad: one, Dilation: one, Groups: 4},
+		{N: 3, C: 16, H: 40, W: 40, O: 0, KH: 3, KW: 3, OH: 40, OW: 40, Stride: one, Pad: one, Dilation: one, Groups: 1},
 		// Frames that would be larger than all else.
 		{N: 1, C: 8, H: 8, W: 8, O: 8, KH: 3, KW: 3, OH: 8, OW: 8, Stride: one, Pad: [2]int{1 << 20, 1}, Dilation: [2]int{1 << 20, 1}, Groups: 1},
 		{N: 1, C: 8, H: 8, W: 8, O: 8, KH: 1, KW: 3, OH: 3, OW: 8, Stride: [2]int{1 << 20, 1}, Pad: [2]int{1 << 20, 1}, Dilation: one, Groups: 8},

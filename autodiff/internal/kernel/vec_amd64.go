@@ -97,13 +97,18 @@ func fastWeightTaps[T Float](chains, x, dy []T, at *[weightTapCount]int, width, 
 	weightTapsAVX2(as[[weightTapCount][channelLanes]float32](&chains[0]), as[float32](&x[0]), as[float32](&dy[0]), at, lines, xStep*4, xSkip*4, width)
 }
 
-// fastPanel is how many columns fastConvolve has.
-func fastPanel() int { return 16 << (cpu.Allowed() - cpu.AVX2) }
+// fastPanel is how many columns fastConvolve takes at a time: ask once, since a cap may change.
+func fastPanel() int {
+	if cpu.Allowed() == cpu.AVX512 {
+		return convolvePanel
+	}
+	return convolvePanel / 2
+}
 
 // fastConvolve multiplies rows of a with a panel of x, whose rows begin at some elements.
-func fastConvolve[T Float](a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
+func fastConvolve[T Float](panel int, a []T, aRow, rows int, x []T, at []int32, y []T, yRow int, with convolveAs) {
 	loop := convolveAVX2
-	if cpu.Allowed() == cpu.AVX512 {
+	if panel == convolvePanel {
 		loop = convolveAVX512
 	}
 	const most = 48 // rows in a call, see runLength

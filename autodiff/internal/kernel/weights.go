@@ -25,7 +25,7 @@ func acrossOf[T Float](d *Conv) across[T] {
 // fits reports whether there is assembly for images of so many channels, and the frame is not much
 // larger than they are.
 func (a *across[T]) fits(channels int) bool {
-	return hasAVX2() && isFloat32[T]() && a.positions <= 8*max(a.H*a.W, a.OH*a.OW) && a.positions*channels <= math.MaxInt32
+	return hasAVX2() && isFloat32[T]() && a.hasElements() && a.positions <= 8*max(a.H*a.W, a.OH*a.OW) && a.positions*channels <= math.MaxInt32
 }
 
 // fill copies planes to the first lanes.
@@ -125,7 +125,7 @@ func gradDense[T Float](t Threads, d *Conv, scratch Scratch[T], sums, g, x []T) 
 			at = append(at, int32((y*d.Stride[0]*image.line+x*d.Stride[1])*cg))
 		}
 	}
-	row := roundUp(d.KW*cg, convolvePanel)
+	row, panel := roundUp(d.KW*cg, convolvePanel), fastPanel()
 	t.For(d.parts()*d.Groups, images*d.imageCost()/d.Groups, 1, func(lo, hi int) {
 		chains, doneChains := scratch(d.KH * og * row) // [kernel row, output channel, kernel column and channel]
 		defer doneChains()
@@ -141,8 +141,8 @@ func gradDense[T Float](t Threads, d *Conv, scratch Scratch[T], sums, g, x []T) 
 				for from := 0; from < p; from += convolveSteps {
 					up, at := g[planes*og*p+from:], at[from:min(from+convolveSteps, p)]
 					for kh := range d.KH {
-						for j := 0; j < row; j += fastPanel() {
-							fastConvolve(up, p, og, frame[kh*d.Dilation[0]*image.line*cg+j:], at, chains[kh*og*row+j:], row, with)
+						for j := 0; j < row; j += panel {
+							fastConvolve(panel, up, p, og, frame[kh*d.Dilation[0]*image.line*cg+j:], at, chains[kh*og*row+j:], row, with)
 						}
 					}
 					with = moreOf
