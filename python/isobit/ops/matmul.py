@@ -44,7 +44,7 @@ def as_matrix(t: Tensor) -> Tensor:
 def row_sums(grad: Tensor, dtype: torch.dtype) -> Tensor:
     """The sum of the rows of a matrix, from the first to the last: the gradient of a bias of that type."""
     grad = wide_for(dtype, grad)
-    return rounded(_OP.with_gradient(grad.new_ones(1, grad.shape[0]), grad, None)[0], dtype)
+    return rounded(_OP.with_gradient(grad.new_ones(1, grad.shape[0]), grad, None).squeeze(0), dtype)
 
 
 def product(input: Tensor, other: Tensor, bias: Tensor | None = None) -> Tensor:
