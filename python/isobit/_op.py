@@ -146,7 +146,8 @@ class Op:
 
     def check_devices(self, args: tuple[Any, ...]) -> None:
         """Raises where an argument is not where the first one is."""
-        inputs = zip(self.signature.inputs, args, strict=False)
+        wanted = self.signature.inputs
+        inputs = zip(wanted, args[: len(wanted)], strict=False)  # which Dynamo of PyTorch 2.8 takes for strict
         tensors = [(self.names[item.name], a) for item, a in inputs if isinstance(a, torch.Tensor)]
         for name, a in tensors[1:]:
             check_device(self.name, name, a, tensors[0][0], tensors[0][1].device)
