@@ -21,6 +21,7 @@ from . import nn  # noqa: E402
 from ._memory import get_huge_pages, set_huge_pages  # noqa: E402
 from ._threads import get_num_threads, set_num_threads  # noqa: E402
 from ._version import __version__  # noqa: E402
+from .ops.affine_grid import affine_grid, affine_grid_backward  # noqa: E402
 from .ops.dequantize import (  # noqa: E402
     dequantize_per_channel,
     dequantize_per_channel_backward,
@@ -43,13 +44,7 @@ from .ops.fake_quantize import (  # noqa: E402
     fake_quantize_per_token_affine,
     fake_quantize_per_token_affine_backward,
 )
-from .ops.grid_sample import (  # noqa: E402
-    affine_grid,
-    affine_grid_backward,
-    grid_sample,
-    grid_sample_backward,
-    grid_sample_double_backward,
-)
+from .ops.grid_sample import grid_sample, grid_sample_backward, grid_sample_double_backward  # noqa: E402
 from .ops.linear import linear  # noqa: E402
 from .ops.matmul import matmul  # noqa: E402
 from .ops.per_block import (  # noqa: E402

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from .._explain import check_dense, check_kinds, spell
-from ..ops.grid_sample import affine_grid, grid_sample
+from ..ops.affine_grid import affine_grid
+from ..ops.grid_sample import grid_sample
 
 # torch.fx.symbolic_trace records the call.
 torch.fx.wrap("affine_grid")

@@ -1,4 +1,4 @@
-"""grid_sample and affine_grid."""
+"""grid_sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from .._explain import check_dense, spell
 from .._gradient import asked, save_for_jvp
 from .._op import LIBRARY, Op
 from .._out import write_out
-from .._transforms import is_traced
 from .._vmap import vmap_fold
 
 _ATTRIBUTES = "str mode='bilinear', str padding_mode='zeros', bool align_corners=False"
@@ -44,20 +43,6 @@ _SAMPLE_DOUBLE = Op(
     "grad_grad_output = grad_output : grad_output if want_grad_output",
     "grad_input = input : input if want_input",
     "grad_grid = grid : grid if want_grid",
-)
-_GRID = Op(
-    "affine_grid(Tensor theta, SymInt[] size, bool align_corners=False) -> Tensor",
-    "affine_grid",
-    "theta[]",
-    "size:L align_corners:b",
-    "grid[] = theta[:1] size[2:] theta[1:-1] : theta",
-)
-_GRID_BACKWARD = Op(
-    "affine_grid_backward(Tensor grad_grid, SymInt[] theta_shape, bool align_corners=False) -> Tensor",
-    "affine_grid_backward",
-    "grad_grid[]",
-    "theta_shape:L align_corners:b",
-    "grad_theta = theta_shape : grad_grid",
 )
 
 
@@ -156,28 +141,12 @@ def _sample_jvp(ctx: Any, image: Tensor | None, shift: Tensor | None, *_: Any) -
     return tangent.to(input.dtype)
 
 
-def _grid_adjoint(grad: Tensor, shape: Any, size: Any, corners: bool) -> Tensor:
-    return _GRID_BACKWARD.with_gradient(grad, list(shape), corners)
-
-
-def _grid_adjoint_of_gradient(grad: Tensor, shape: Any, theta: Any, corners: bool) -> Tensor:
-    return _GRID.with_gradient(grad, [shape[0], 1, *shape[1:-1]], corners)
-
-
-def _batched(size: int, args: list[Any]) -> None:
-    args[1] = [size * args[1][0], *args[1][1:]]
-
-
 _SAMPLE.differentiable(_sample_setup, _sample_backward, _sample_jvp, _sample_second, _sample_third)
 _SAMPLE_BACKWARD.differentiable(_backward_setup, _backward_backward, _backward_jvp)
 _SAMPLE_DOUBLE.not_differentiable()
-_GRID.linear(_grid_adjoint)
-_GRID_BACKWARD.linear(_grid_adjoint_of_gradient)
 vmap_fold(_SAMPLE, data=(0, 1))
 vmap_fold(_SAMPLE_BACKWARD, data=(0, 1, 2))
 vmap_fold(_SAMPLE_DOUBLE, data=(0, 1, 2, 3, 4))
-vmap_fold(_GRID, data=(0,), change=_batched)
-vmap_fold(_GRID_BACKWARD, data=(0,), change=_batched)
 
 
 def _within_autocast(input: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
@@ -200,7 +169,6 @@ _autocast("AutocastCPU")
 _autocast("AutocastCUDA")
 
 _sample = _SAMPLE.fast
-_grid = _GRID.fast
 
 
 def grid_sample(
@@ -274,53 +242,3 @@ def grid_sample_double_backward(
     corners = align_corners is not None and align_corners
     given = (grad_output, input, grid, grad_grad_input, grad_grad_grid)
     return _SAMPLE_DOUBLE(*given, mode, padding_mode, corners, *wants)
-
-
-def _check_size(theta: Tensor, size: Sequence[int]) -> None:
-    if not isinstance(size, Sequence) or isinstance(size, (str, bytes)):
-        raise TypeError(f"affine_grid: size must be a sequence of ints, not {type(size).__name__}")
-    if len(size) not in (4, 5):
-        raise NotImplementedError(f"affine_grid: size is {list(size)}; want [N, C, H, W] or [N, C, D, H, W]")
-    if any(isinstance(extent, int) and extent < 0 for extent in size):
-        raise ValueError(f"affine_grid: size is {list(size)}; want no negative extent")
-    want = [size[0], len(size) - 2, len(size) - 1]
-    if list(theta.shape) != want:
-        raise ValueError(f"affine_grid: theta has shape {list(theta.shape)}; want {want} for size {list(size)}")
-
-
-def affine_grid(
-    theta: Tensor,
-    size: Sequence[int],
-    align_corners: bool | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
-    """The grid [N, H, W, 2] of the affine maps ``theta`` [N, 2, 3], for grid_sample; of volumes [N, D, H, W, 3]
-    from [N, 3, 4]. ``size`` is that of the samples, [N, C, H, W] or [N, C, D, H, W].
-
-    As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given, and extents may be 0, which
-    torch refuses. Within autocast the grid has
-    theta's type, too: 8 bits would place pixels of a large image wrongly."""
-    check_dense("affine_grid", theta=theta)
-    if is_traced():  # where extents are tensors
-        size = [int(extent) for extent in size]
-    _check_size(theta, size)
-    corners = align_corners is not None and align_corners
-    if not is_dynamo_compiling():
-        y = _grid(theta, size, corners, out)
-        if y is not NotImplemented:
-            return y
-    if out is not None:
-        return write_out(_GRID, out, theta, size, corners)
-    return _GRID.apply(theta, list(size), corners)
-
-
-def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -> Tensor:
-    """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]; or [N, 3, 4] from [N, D, H, W, 3]; in
-    grad_grid's dtype. Each element is a sum over positions of grad_grid times a base coordinate, or 1."""
-    check_dense("affine_grid_backward", grad_grid=grad_grid)
-    if grad_grid.dim() == 0:
-        raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
-    rank = grad_grid.shape[-1]
-    corners = align_corners is not None and align_corners
-    return _GRID_BACKWARD.with_gradient(grad_grid, [grad_grid.shape[0], rank, rank + 1], corners)
