@@ -118,18 +118,15 @@ func (s *ChosenSums[C]) addSecond(row int64, column int, v C) {
 	}
 	at := int(s.Slots[row]-1)*s.Width + column
 	if s.Counts[at] == 0 {
-		s.Counts[at], s.Sums[at] = 1, s.first(row, column)
+		s.Counts[at] = 1
+		Load(s.Sums[at:at+1], s.row(row).At(int64(column)))
 	}
 	s.Sums[at] += v
 }
 
-// first returns an element of 16 bits.
-func (s *ChosenSums[C]) first(row int64, column int) C {
-	bits := *(*uint16)(unsafe.Add(s.Out.P, row*s.Apart+int64(column)*s.Out.Stride))
-	if s.Out.DType == tensor.BF16 {
-		return C(tensor.BF16Bits(bits).Float32())
-	}
-	return C(tensor.F16Bits(bits).Float32())
+// row returns a row of grad_weight.
+func (s *ChosenSums[C]) row(row int64) Span {
+	return Span{unsafe.Add(s.Out.P, row*s.Apart), s.Out.Stride, s.Out.DType}
 }
 
 // Finish folds chunks, and stores the sums of rows with a slot.
@@ -144,7 +141,7 @@ func (s *ChosenSums[C]) Finish(scratch *Scratch) {
 		s.Sums[at] = tree.Sum()
 	}
 	for slot, row := range s.Rows {
-		sums, to := s.Sums[slot*s.Width:][:s.Width], Span{unsafe.Add(s.Out.P, row*s.Apart), s.Out.Stride, s.Out.DType}
+		sums, to := s.Sums[slot*s.Width:][:s.Width], s.row(row)
 		if !s.Late {
 			Store(to, sums)
 			continue
