@@ -96,91 +96,6 @@ func (to *Program) then(step func(r *run)) {
 	}
 }
 
-// summing is an op that reduces every group. The fields are numbers of
-// arguments, -1 where there is none.
-type summing struct {
-	q                              quantArgs
-	dy, x, scale, zero, dx, ds, dz int
-	factor                         float64
-	symmetric                      bool
-	codes                          bool  // x has codes, of any type
-	row, column                    int64 // how many elements of a row, and how many columns, move at once
-}
-
-// x0 is the first argument, whose type the kernel is for.
-func (s summing) x0() int { return max(0, s.dy) }
-
-// moves reports whether size elements that have one parameter always move at once.
-func (q *quantArgs) moves(size int64) bool {
-	return q.dims == 0 && q.group%size == 0 && q.inner%size == 0
-}
-
-// build plans the reduction; shape is that of the elements. name and suffixes are those
-// of the kernels.
-func (s summing) build(p *Problem, to *Program, shape []int64, name string, suffixes []string) {
-	a := quantSumArgs{q: s.q, factor: s.factor, symmetric: boolArg(s.symmetric)}
-	if len(shape) > 0 {
-		a.columns = shape[len(shape)-1]
-	}
-	var partial, lanes int64
-	longest, block := a.q.longest(shape, p.Block), int64(stripeBlock)
-	for s.dy < 0 && block > 4096 && a.q.params*(longest/block+1) < 4096 {
-		block /= 2 // extremes have no order, so that blocks may be as small as keeps a GPU busy
-	}
-	a.stripe, partial = to.blocksOf(a.q.params, longest, block, 2, to.Compute)
-	columns := a.q.dims == 0 && a.q.group == 1 && a.q.n > a.q.params
-	if columns {
-		lanes = to.columnsOf(&a.stripe, 2, to.Compute)
-	}
-	whole := packSize(p.Types[s.x0()])
-	code := p.Types[s.x] // only codes of a byte, in rows that follow one another, move as packs
-	bytes := !s.codes || (code.Size() <= 1 && !(code.Packed() && a.columns%2 != 0))
-	follow := !columns && a.q.inner*a.q.rows == a.q.n && a.q.group > 0 && a.q.inner%a.q.group == 0
-	// Which kernels may run, and will where tensors are aligned.
-	sums, few := s.dy >= 0 && bytes, a.stripe.few()
-	short := sums && follow && a.stripe.longest <= shortRow && a.q.moves(whole)
-	fewRows := sums && few && a.q.moves(min(whole, 4))
-	fewColumns := sums && few && columns && a.q.params%min(whole, 4) == 0
-	rowPacks := bytes && a.q.moves(s.row)
-	columnPacks := bytes && columns && s.column > 1 && a.q.params%s.column == 0
-	kernel := to.suffixed(name, suffixes, true, a.stripe.blocks > 1, rowPacks, columns, columnPacks, columns, short, fewRows, fewColumns)
-	to.then(func(r *run) {
-		a := a
-		arg := func(i int) (t tensorArg) {
-			if i >= 0 && r.args[i].Present() {
-				t = codesOf(&r.args[i], p.Types[i])
-			}
-			return t
-		}
-		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
-		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
-		a.stripe.plain = boolArg(a.q.dims == 0 && a.dy.compact() && a.x.compact() && a.dx.compact())
-		if a.stripe.plain != 0 && (a.q.n == a.q.rows*a.q.inner || a.q.moves(rowSpan)) {
-			a.stripe.plain = 2
-		}
-		aligned := a.dy.rank == 0 && a.x.rank == 0 && a.dx.rank == 0
-		size := int64(1) // how many elements move at once
-		switch {
-		case aligned && short:
-			launchShort(r, kernel, &a.stripe, &a)
-		case aligned && fewColumns:
-			launchFewColumns(r, kernel, &a.stripe, partial, lanes, &a)
-		case columns && a.stripe.plain != 0:
-			if aligned && columnPacks {
-				size = s.column
-			}
-			launchColumns(r, kernel, &a.stripe, partial, lanes, size, &a)
-		case aligned && fewRows:
-			launchFew(r, kernel, &a.stripe, partial, &a)
-		default:
-			if aligned && rowPacks {
-				size = s.row
-			}
-			launchRows(r, kernel, &a.stripe, partial, size, &a)
-		}
-	})
-}
-
 func buildQuantize(p *Problem, to *Program) error {
 	to.Compute = p.Types[0].Compute()
 	quantize(p, to, mapping{q: grouped(p).coded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true})
@@ -224,34 +139,6 @@ func buildFakeQuantize(p *Problem, to *Program) error {
 
 // stripeKernels are a reduction's two.
 var stripeKernels = []string{"", "_fold"}
-
-// backward builds an op for the input's gradient and the parameters', or for
-// the input's alone. The arguments are in the same places in both ops.
-func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor float64) {
-	types := typeNames(p.Types[0])
-	if p.Types[5] == tensor.None && p.Types[6] == tensor.None {
-		mapping{q: q, in: 0, x: x, scale: 2, zero: 3, out: 4}.build(p, to, to.kernel("%s_backward%s", name, types))
-		return
-	}
-	to.Accumulator = to.Compute
-	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize", column: 2}
-	if s.row = packSize(p.Types[0]); !s.codes {
-		s.row = max(2, s.row/2)
-	}
-	s.build(p, to, p.Shapes[0], name+"_sums"+types, sumKernels)
-}
-
-func buildFakeQuantizeBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[1].Compute()
-	backward(p, to, grouped(p).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
-	return nil
-}
-
-func buildDequantizeBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	backward(p, to, grouped(p), -1, "dequantize", 1)
-	return nil
-}
 
 // forTypes lists the kernels of a name for every combination of types.
 func forTypes(name string, lists ...[]tensor.DType) []string {
