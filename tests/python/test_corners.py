@@ -110,27 +110,6 @@ def test_a_prepared_layer_that_is_frozen_or_traced(group_size):
     assert_same(got, every[1:2])
 
 
-def test_products_of_nested_rows():
-    rows, w, dy = [draw(2, 6), draw(3, 6, seed=1)], draw(4, 6, seed=2).requires_grad_(), draw(5, 4, seed=3)
-    nested = torch.nested.nested_tensor(rows, layout=torch.jagged)
-    together = torch.cat(rows)
-    compiled = torch.compile(isobit.linear, backend="eager", fullgraph=True)
-    for f in (isobit.linear, lambda x, w: isobit.matmul(x, w.t()), compiled):
-        y, want = f(nested, w), f(together, w)
-        assert y.is_nested and y.shape[:2] == nested.shape[:2]
-        assert_same((y + nested[..., :4]).values(), want + together[:, :4])  # of one raggedness
-        assert_same(*(torch.autograd.grad(t, w, dy) for t in (y.values(), want)))
-    assert_same(isobit.linear(nested.unsqueeze(2), w).values()[:, 0], isobit.linear(together, w))
-    with pytest.raises(ValueError, match="linear: out does not go with a nested input"):
-        isobit.linear(nested, w, out=torch.empty(0))
-    with pytest.raises(ValueError, match="matmul: input is nested with gaps"):
-        isobit.matmul(
-            torch.nested.narrow(draw(2, 4, 6), 1, torch.zeros(2).long(), torch.tensor([1, 3]), torch.jagged), w.t()
-        )
-    with pytest.raises(TypeError, match="linear: input is a nested tensor; want a dense tensor"):
-        isobit.linear(nested.transpose(1, 2), draw(3, 5))
-
-
 def test_gradients_of_16_bits_are_rounded_once():
     """Weights that codes stand for, and the weight's gradient that those of scales come from, were 16 bits wide."""
     x, dy = draw(64, 32, dtype=torch.bfloat16), draw(64, 8, dtype=torch.bfloat16, seed=1)
@@ -156,6 +135,15 @@ def test_doubles_become_16_bits_in_one_rounding(dtype):
         for sign in (1, -1):
             assert_same(rounded(sign * t, dtype), sign * want)
             assert_same(torch.func.jvp(lambda t: rounded(t, dtype), (t,), (sign * t,))[1], sign * want)
+    x, w, dy = (draw(*shape, dtype=torch.float64) for shape in ((3, 4), (5, 4), (3, 5)))
+    bias, v = draw(5, dtype=dtype).requires_grad_(), draw(5, dtype=dtype, seed=1)
+
+    def by_bias(dy):
+        return torch.autograd.grad(isobit.linear(x, w, bias), bias, dy, create_graph=True)[0]
+
+    want = v.double().expand(3, 5)  # of the sum of rows, which is rounded
+    assert_same(torch.autograd.grad(by_bias(dy.requires_grad_()), dy, v), (want,))
+    assert_same(torch.func.vjp(lambda t: rounded(t, dtype), tie)[1](even), (even.double(),))
 
 
 def test_forward_mode_over_forward_mode():

@@ -1,4 +1,4 @@
-"""embedding: by the reference, max_norm, padding, nested indices and the gradient of its gradient."""
+"""embedding: by the reference, max_norm, padding, and the gradient of its gradient."""
 
 import isobit
 import pytest
@@ -16,16 +16,6 @@ def test_vmap_over_tables_with_max_norm():
     assert_same(got.movedim(1, 0), want)
     with pytest.raises(RuntimeError, match="embedding_renorm_: vmap over indices cannot write"):
         torch.vmap(lambda i: isobit.embedding(i, got[:, 0].clone(), max_norm=1.0))(indices)
-
-
-def test_rows_for_nested_indices():
-    nested = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([0, 4, 3])], layout=torch.jagged)
-    weight = draw(5, 3).requires_grad_()
-    got, want = isobit.embedding(nested, weight), torch.nn.functional.embedding(nested, weight)
-    assert got.is_nested and got.shape[0::2] == want.shape[0::2]
-    assert_same(got.values().detach(), want.values().detach())
-    dy = draw(5, 3, seed=1)
-    assert_same(*(torch.autograd.grad(y.values(), (weight,), dy) for y in (got, want)))
 
 
 def test_a_gradient_for_padding_below_zero_is_as_without():
