@@ -195,6 +195,8 @@ def test_linear_layers_name_their_own_arguments():
     nested = torch.nested.nested_tensor([draw(4), draw(4)])
     with pytest.raises(TypeError, match="^linear: weight is a nested tensor"):
         isobit.linear(x, nested)
+    with pytest.raises(ValueError, match=r"^linear: weight has shape \[1, 5, 4\]; want \[N, 4\] or \[4\]"):
+        isobit.linear(x, w[None])
     with pytest.raises(ValueError, match=r"^quantized_linear: bias has shape \[4\]; want \[5\]"):
         isobit.quantized_linear(x, w, draw(4))
     with pytest.raises(TypeError, match="^quantized_linear: bias must be a Tensor"):
