@@ -167,7 +167,7 @@ python_tests() {
   local rows
   for rows in go avx2; do
     step "test: python, with ISOBIT_ROWS=$rows"
-    ISOBIT_ROWS=$rows $python -m pytest tests/python/test_values.py tests/python/test_gradients.py
+    ISOBIT_ROWS=$rows $python -m pytest tests/python/test_{values,embedding,grid_sample,gradients}.py
   done
 }
 

@@ -101,6 +101,7 @@ func TestConsumers(t *testing.T) {
 	}{
 		{"c", "c/families.c", []string{"cases.txt"}},
 		{"c", "c/errors.c", nil},
+		{"c", "c/problems.c", nil},
 		{"c", "c/layout.c", nil},
 		{"c", "c/threads.c", nil},
 		{"c", "c/parallel.c", nil},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -181,122 +180,6 @@ func (o *operand) compare() error {
 		return fmt.Errorf("memory between the elements was written")
 	}
 	return nil
-}
-
-func elementBits(dtype tensor.DType, v float64) []byte {
-	if dtype.IsFloat8() {
-		return []byte{tensor.ToFloat8(dtype, v)}
-	}
-	if dtype.IsInt() {
-		return appendBits(nil, uint64(int64(v)), dtype.Size())
-	}
-	return appendBits(nil, floatBits(v, dtype), dtype.Size())
-}
-
-// special values that definitions must agree on.
-var special = []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-40, 3e38, -65504, 0.5, -0.5, 1.5, 2.5}
-
-const hotScale = float64(float32(1.3 / 16))
-
-// value makes one element of an argument. data says how: "plain" has no special
-// values, "hot" prefers one destination, one scale and ties, grids are within the
-// image when "inner" and at one place of it when "calm"; other words mix everything.
-func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plans.Problem) float64 {
-	wild := c.data != "plain" && r.IntN(16) == 0
-	switch {
-	case c.data == "extreme" && dtype == tensor.S8:
-		return -128
-	case name == "indices":
-		rows := float64(indexRows(p))
-		switch {
-		case c.data == "hot" && r.IntN(8) > 0:
-			return math.Floor(rows / 2)
-		case wild && !strings.Contains(c.text, "bounds=error") && c.data != "valid":
-			return rows + float64(r.IntN(3)) - float64(r.IntN(2))*(rows+3)
-		}
-		return math.Floor(r.Float64() * rows)
-	case name == "chosen":
-		return float64(r.IntN(int(tensor.NumElements(p.Shape("indices")))))
-	case dtype.IsInt():
-		lo, hi := -8.0, 7.0
-		if name == "q" || dtype == tensor.S8 || dtype == tensor.U8 {
-			l, h := dtype.WholeRange()
-			lo, hi = float64(l), float64(h)
-		}
-		if name == "zero_point" {
-			lo, hi = max(lo, -8), 7
-			if strings.Contains(c.text, "qmin=0 ") || dtype == tensor.U8 {
-				lo = 0
-			}
-		}
-		return lo + math.Floor(r.Float64()*(hi-lo+1))
-	case dtype.IsFloat8():
-		v := float64(tensor.Float8Values(dtype)[r.IntN(256)])
-		if math.IsNaN(v-v) && !wild {
-			return 0
-		}
-		return v
-	case name == "q":
-		return math.Floor(r.Float64()*255) - 128
-	case name == "scale" || strings.HasSuffix(name, "_scale"):
-		if wild && r.IntN(4) == 0 {
-			return special[r.IntN(len(special))]
-		}
-		switch {
-		case c.data == "hot":
-			return hotScale
-		case r.IntN(2) == 0: // few quotients by it are exact
-			return math.Ldexp(1+r.Float64(), -4)
-		}
-		return math.Ldexp(1+math.Floor(r.Float64()*4)/4, -4)
-	case name == "grid":
-		switch {
-		case c.data == "inner":
-			return r.Float64() - 0.5
-		case c.data == "calm":
-			return (r.Float64() - 0.5) / 64
-		case wild:
-			return special[r.IntN(len(special))]
-		case c.data == "hot":
-			return math.Floor(r.Float64()*3) / 64
-		case r.IntN(8) == 0: // where the padding of align_corners begins
-			return float64(r.IntN(3) - 1)
-		}
-		return r.Float64()*3 - 1.5
-	case wild:
-		return special[r.IntN(len(special))]
-	case c.data == "hot" && name == "x": // quotients that are ties, or next to them
-		return (math.Floor(r.Float64()*64) - 31.5) * hotScale
-	case r.IntN(3) == 0: // ties
-		return (math.Floor(r.Float64()*64) - 32) / 32
-	}
-	return r.NormFloat64()
-}
-
-// list makes the values of arguments whose elements hang together: offsets ascend
-// from 0 on, and of each bag that is a row of indices some position is chosen.
-func (c deviceCase) list(r *rand.Rand, info plans.ArgInfo, p *plans.Problem) (list []float64) {
-	switch {
-	case info.Name == "offsets":
-		for range info.Shape[0] {
-			list = append(list, float64(r.Int64N(p.Shape("indices")[0]+1)))
-		}
-		slices.Sort(list)
-		list[0] = 0
-	case info.Name == "chosen" && len(p.Shape("indices")) == 2:
-		length := p.Shape("indices")[1]
-		for i := range tensor.NumElements(info.Shape) {
-			list = append(list, float64(i/info.Shape[1]*length+r.Int64N(length)))
-		}
-	}
-	return list
-}
-
-func indexRows(p *plans.Problem) int64 {
-	if strings.HasPrefix(p.Op(), "embedding") && strings.HasSuffix(p.Op(), "_backward") && !strings.Contains(p.Op(), "weights") {
-		return p.Shape("grad_weight")[0]
-	}
-	return p.Shape("weight")[0]
 }
 
 // TestCUDAKernels runs every kernel on the CPU and compares with definitions.

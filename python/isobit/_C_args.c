@@ -167,10 +167,5 @@ int take_input(call *c, int i, PyObject *o) {
     if (i > 0 && c->args[0].t.device.device_type != kDLCPU && !c->strict) c->missed = 1;
     return c->missed ? -1 : 0;
   }
-  if (take(c, i, o) || is_cast(c, i)) return -1;
-  if (t->writes && c->args[i].read_only) {
-    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->marked);
-    return -1;
-  }
-  return 0;
+  return take(c, i, o) || is_cast(c, i) ? -1 : 0;
 }

@@ -170,8 +170,8 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   for (int i = 0; i < o->n_in; i++) {
     op_tensor *t = &o->tensors[i];
     int codes;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppippp", &t->name, &t->in_text, &t->optional, &t->number,
-                          &t->writes, &codes, &t->cast) ||
+    if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppipp", &t->name, &t->in_text, &t->optional, &t->number, &codes,
+                          &t->cast) ||
         mark(t->marked, t->name))
       goto fail;
     if (codes) o->coded = i;

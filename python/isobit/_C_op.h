@@ -26,7 +26,7 @@ typedef struct {
   marked_name marked;
   int in_text; /* the text and the key carry the shape */
   /* inputs */
-  int optional, writes;
+  int optional;
   int cast; /* torch's autocast may convert it, where it has 16 bits */
   int number; /* whether a Python number may stand for it: NO_NUMBER, ... */
   /* outputs */

@@ -109,7 +109,7 @@ class _Rounded(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return grad.double(), None
+        return grad, None  # which autograd converts
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor, _: Any) -> torch.Tensor:

@@ -59,9 +59,9 @@ class Input(NamedTuple):
     shaped: bool  # its shape is part of the problem
     optional: bool
     number: int
-    written: bool
     codes: bool
     cast: bool  # may be converted within autocast, where it has 16 bits
+    written: bool
 
 
 class Attribute(NamedTuple):
@@ -106,7 +106,7 @@ class Signature:
         for word in inputs.split():
             name, shaped, number, flags = _WORD.match(word).groups()  # type: ignore[union-attr]
             may_be = {"": NO_NUMBER, "#": NUMBER_AS_IS, "@": NUMBER_AS_FLOAT}[number]
-            s.inputs.append(Input(name, bool(shaped), "?" in flags, may_be, *(flag in flags for flag in "!*~")))
+            s.inputs.append(Input(name, bool(shaped), "?" in flags, may_be, *(flag in flags for flag in "*~!")))
         for word in attributes.split():
             name, kind = word.split(":")
             s.attributes.append(Attribute(name, kind[0], kind.endswith("?")))
@@ -161,7 +161,7 @@ class Signature:
             + (tuple((p.kind, p.index, p.low, p.high) for p in o.parts),)
             for o in self.outputs
         )
-        return tuple(self.inputs), tuple(self.attributes), outputs
+        return tuple(item[:-1] for item in self.inputs), tuple(self.attributes), outputs
 
     def shape(self, o: Output, args: tuple[Any, ...]) -> list[Any]:
         """An output's shape; symbolic where the inputs' are."""

@@ -7,6 +7,7 @@ import bag_cases
 import float8_cases
 import grid_cases
 import other_cases
+import qparams_cases
 import quantize_cases
 from data import Family
 
@@ -14,7 +15,7 @@ FAMILIES = {
     "quantize": quantize_cases.quantize,
     "dequantize": quantize_cases.dequantize,
     "fake_quantize": quantize_cases.fake_quantize,
-    "qparams": quantize_cases.qparams,
+    "qparams": qparams_cases.qparams,
     "embedding": other_cases.embedding,
     "grid_sample": grid_cases.grid_sample,
     "grid_sample_3d": grid_cases.grid_sample_3d,

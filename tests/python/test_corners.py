@@ -110,63 +110,6 @@ def test_a_prepared_layer_that_is_frozen_or_traced(group_size):
     assert_same(got, every[1:2])
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_vmap_over_tables_with_max_norm():
-    tables, indices = draw(3, 6, 4), torch.tensor([[1, 2], [5, 0], [1, 1]])
-    want = tables.clone()
-    each = torch.stack([isobit.embedding(i, t, max_norm=1.0) for i, t in zip(indices, want, strict=True)])
-    got = tables.movedim(0, 1).clone()
-    assert_same(torch.vmap(lambda i, t: isobit.embedding(i, t, max_norm=1.0), in_dims=(0, 1))(indices, got), each)
-    assert_same(got.movedim(1, 0), want)
-    with pytest.raises(RuntimeError, match="embedding_renorm_: vmap over indices cannot write"):
-        torch.vmap(lambda i: isobit.embedding(i, got[:, 0].clone(), max_norm=1.0))(indices)
-
-
-def test_rows_for_nested_indices():
-    nested = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([0, 4, 3])], layout=torch.jagged)
-    weight = draw(5, 3).requires_grad_()
-    got, want = isobit.embedding(nested, weight), torch.nn.functional.embedding(nested, weight)
-    assert got.is_nested and got.shape[0::2] == want.shape[0::2]
-    assert_same(got.values().detach(), want.values().detach())
-    dy = draw(5, 3, seed=1)
-    assert_same(*(torch.autograd.grad(y.values(), (weight,), dy) for y in (got, want)))
-
-
-def test_products_of_nested_rows():
-    rows, w, dy = [draw(2, 6), draw(3, 6, seed=1)], draw(4, 6, seed=2).requires_grad_(), draw(5, 4, seed=3)
-    nested = torch.nested.nested_tensor(rows, layout=torch.jagged)
-    together = torch.cat(rows)
-    compiled = torch.compile(isobit.linear, backend="eager", fullgraph=True)
-    for f in (isobit.linear, lambda x, w: isobit.matmul(x, w.t()), compiled):
-        y, want = f(nested, w), f(together, w)
-        assert y.is_nested and y.shape[:2] == nested.shape[:2]
-        assert_same((y + nested[..., :4]).values(), want + together[:, :4])  # of one raggedness
-        assert_same(*(torch.autograd.grad(t, w, dy) for t in (y.values(), want)))
-    assert_same(isobit.linear(nested.unsqueeze(2), w).values()[:, 0], isobit.linear(together, w))
-    with pytest.raises(ValueError, match="linear: out does not go with a nested input"):
-        isobit.linear(nested, w, out=torch.empty(0))
-    with pytest.raises(ValueError, match="matmul: input is nested with gaps"):
-        isobit.matmul(
-            torch.nested.narrow(draw(2, 4, 6), 1, torch.zeros(2).long(), torch.tensor([1, 3]), torch.jagged), w.t()
-        )
-    with pytest.raises(TypeError, match="linear: input is a nested tensor; want a dense tensor"):
-        isobit.linear(nested.transpose(1, 2), draw(3, 5))
-
-
-def test_a_gradient_for_padding_below_zero_is_as_without():
-    dy, indices = draw(3, 2), torch.tensor([1, 2, 0])
-    for padding_idx in ((), (-7,)):
-        got = isobit.embedding_backward(dy, indices, 5, *padding_idx)
-        assert_same(got, torch.zeros(5, 2).index_copy(0, indices, dy))
-
-
-def test_an_inference_tensor_is_not_scaled_outside():
-    with torch.inference_mode():
-        weight = draw(6, 4)
-    with pytest.raises(RuntimeError, match="embedding_renorm_: weight is an inference tensor"):
-        isobit.embedding_renorm_(weight, torch.tensor([1]), 0.1)
-
-
 def test_gradients_of_16_bits_are_rounded_once():
     """Weights that codes stand for, and the weight's gradient that those of scales come from, were 16 bits wide."""
     x, dy = draw(64, 32, dtype=torch.bfloat16), draw(64, 8, dtype=torch.bfloat16, seed=1)
@@ -192,6 +135,15 @@ def test_doubles_become_16_bits_in_one_rounding(dtype):
         for sign in (1, -1):
             assert_same(rounded(sign * t, dtype), sign * want)
             assert_same(torch.func.jvp(lambda t: rounded(t, dtype), (t,), (sign * t,))[1], sign * want)
+    x, w, dy = (draw(*shape, dtype=torch.float64) for shape in ((3, 4), (5, 4), (3, 5)))
+    bias, v = draw(5, dtype=dtype).requires_grad_(), draw(5, dtype=dtype, seed=1)
+
+    def by_bias(dy):
+        return torch.autograd.grad(isobit.linear(x, w, bias), bias, dy, create_graph=True)[0]
+
+    want = v.double().expand(3, 5)  # of the sum of rows, which is rounded
+    assert_same(torch.autograd.grad(by_bias(dy.requires_grad_()), dy, v), (want,))
+    assert_same(torch.func.vjp(lambda t: rounded(t, dtype), tie)[1](even), (even.double(),))
 
 
 def test_forward_mode_over_forward_mode():
@@ -209,18 +161,6 @@ def test_forward_mode_over_forward_mode():
             for f in (ours, theirs)
         )
         torch.testing.assert_close(got, want)
-
-
-def test_max_norm_in_forward_mode():
-    weight, indices, ones = draw(4, 3), torch.tensor([0, 2]), torch.ones(4, 3)
-
-    def f(of, x):
-        return of.embedding(indices, x * 1, max_norm=1.0)
-
-    got, want = (torch.func.jvp(lambda x, of=of: f(of, x), (weight,), (ones,)) for of in (isobit, torch.nn.functional))
-    torch.testing.assert_close(got, want)
-    with pytest.raises(NotImplementedError, match="embedding_renorm_: weight has a tangent"):
-        torch.func.jvp(lambda x: isobit.embedding_renorm_(x * 1, indices, 1.0), (weight,), (ones,))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -255,6 +195,8 @@ def test_linear_layers_name_their_own_arguments():
     nested = torch.nested.nested_tensor([draw(4), draw(4)])
     with pytest.raises(TypeError, match="^linear: weight is a nested tensor"):
         isobit.linear(x, nested)
+    with pytest.raises(ValueError, match=r"^linear: weight has shape \[1, 5, 4\]; want \[N, 4\] or \[4\]"):
+        isobit.linear(x, w[None])
     with pytest.raises(ValueError, match=r"^quantized_linear: bias has shape \[4\]; want \[5\]"):
         isobit.quantized_linear(x, w, draw(4))
     with pytest.raises(TypeError, match="^quantized_linear: bias must be a Tensor"):
@@ -290,26 +232,6 @@ def test_zero_points_of_a_weight_only_layers_gradient_are_any_integers(code, dty
         torch._dynamo.reset()
         compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
         assert_same(torch.autograd.grad(compiled(leaf, scale), (leaf, scale), dy), got)
-
-
-def test_max_norm_of_a_negative_view():
-    """Its elements lie with the other sign: rows are scaled, and stay a view of what they were one of."""
-    indices = torch.tensor([3, 1, 3])
-    pairs = draw(5, 3, 2) * 9
-    for treat in (
-        lambda t: isobit.embedding_renorm_(t, indices, 1.0),
-        lambda t: isobit.embedding(indices, t, max_norm=1.0),
-        lambda t: isobit.embedding_bag(indices, t, torch.tensor([0, 1]), max_norm=1.0),
-    ):
-        plain = torch.view_as_complex(pairs.clone()).conj()
-        negative = plain.imag
-        want = negative.resolve_neg()
-        assert negative.is_neg() and not want.is_neg()
-        version = negative._version
-        assert_same(treat(negative).resolve_neg(), treat(want))
-        assert_same(negative.resolve_neg(), want)
-        assert_same(plain.imag.resolve_neg(), want)
-        assert negative._version > version
 
 
 def at_odd_address(t):

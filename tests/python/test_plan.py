@@ -3,6 +3,7 @@
 import isobit
 import numpy as np
 import pytest
+import torch
 
 PROBLEM = "quantize_per_tensor x=f32[6] zero_point=none q=s8 qmin=-8 qmax=7"
 
@@ -109,3 +110,35 @@ def test_can_implement():
     assert not q.any()
     with pytest.raises(ValueError, match="x"):
         plan.can_implement(np.ones(5, np.float32), np.float32([1]), None, q)
+
+
+def test_wrong_kinds_for_a_plan():
+    text = "quantize_per_tensor x=f32[6] zero_point=none q=s8 qmin=-8 qmax=7"
+    for argument, values in (
+        ("problem", (None, b"x", 3, "a\0b", "\udcff")),
+        ("row", (1, b"go", "\udcff")),
+        ("max_workspace", ("a", 1.5, 2**64, None, True, -1)),
+        ("num_threads", ("a", 1.5, 2**40, None, True, -1)),
+    ):
+        for value in values:
+            with pytest.raises((TypeError, ValueError), match=r"(must be|want) ") as raised:
+                isobit.Plan(**({"problem": text} | {argument: value}))
+            words = "workspace" if argument == "max_workspace" else argument  # the library names it, for a negative one
+            assert words in str(raised.value), (value, raised.value)
+    plan, q = isobit.Plan(text), torch.full((6,), 77, dtype=torch.int8)
+    for i, name in ((0, "x"), (3, "q")):
+        for value in (
+            "a",
+            [0.0],
+            torch.ones(6).to_sparse(),
+            torch.ones(6, device="meta"),
+            np.ones(6, "U3"),
+            np.ones(6, ">f4"),
+            type("HalfOfDLPack", (), {"__dlpack__": None})(),
+        ):
+            tensors = [torch.ones(6), torch.tensor(0.5), None, q]
+            tensors[i] = value
+            for call in (plan.run, plan.can_implement):
+                with pytest.raises((TypeError, ValueError), match=f"^quantize_per_tensor: {name} (must be|cannot)"):
+                    call(*tensors)
+    assert (q == 77).all()

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -145,7 +146,9 @@ def test_what_is_left_as_it_is_and_what_is_refused():
     same = [type(a) is type(b) for a, b in zip(prepared, model, strict=True)]
     assert same == [False] + [True] * 5
     assert type(prepared[4].out_proj) is type(model[4].out_proj)
-    assert type(prepare(model, INT8, filter_fn=lambda m, name: m is model[0])[0]) is FakeQuantizedLinear
+    assert (
+        type(prepare(model, SimpleNamespace(**INT8), filter_fn=lambda m, name: m is model[0])[0]) is FakeQuantizedLinear
+    )
     prepared = prepare(model, embedding=INT8, filter_fn=lambda m, name: name == "2")
     assert [type(m) for m in prepared] == [*[type(m) for m in model[:2]], FakeQuantizedEmbedding, *[type(m) for m in model[3:]]]  # fmt: skip
     old = torch.nn.utils.weight_norm(torch.nn.Linear(4, 4))
@@ -168,6 +171,7 @@ def test_what_is_left_as_it_is_and_what_is_refused():
         (TypeError, "prepare: activation makes a ReLU", (model, None, torch.nn.ReLU)),
         (ValueError, "from_config: what", (model, {"what": 1})),
         (ValueError, "wants shape", (model, None, LEARNED)),
+        (ValueError, r"block_size is \[2, 2, 2\]", (model, FakeQuantize.with_args(block_size=(2, 2, 2)))),
     ):
         before = [type(m) for m in arguments[0].modules()]
         with pytest.raises(error, match=message):

@@ -229,6 +229,11 @@ def test_backward_hooks_of_fake_quantizers_run_and_change_no_bit(name):
     if layer.weight_fake_quantizer is not None:
         assert_same(layer.weight.grad, 2 * plain.weight.grad)
     assert_same(doubled[1], want[1] * (1 + (layer.activation_fake_quantizer is not None)))
+    seen.clear()
+    for fake in fakes:
+        fake.register_forward_hook(lambda m, args, y: y * 2)  # which makes other values
+    gradients(layer)
+    assert sum(m in fakes for m in seen) == len(fakes) and len(seen) == 2 * len(fakes)
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -1,9 +1,18 @@
-"""Gradients of layers of codes: trained and served, in 16 bits, within the transforms of torch.func."""
+"""Gradients of layers of codes: beside composites of torch's ops, trained and served, in 16 bits, within the transforms of
+torch.func."""
 
 import isobit
 import pytest
 import torch
-from isobit.nn import FakeQuantize, FakeQuantizedLinear, MinMaxObserver, QuantizedLinear, convert, prepare
+from isobit.nn import (
+    FakeQuantize,
+    FakeQuantizedLinear,
+    LearnableFakeQuantize,
+    MinMaxObserver,
+    QuantizedLinear,
+    convert,
+    prepare,
+)
 from isobit.nn._grouping import Grouping
 from kit import assert_same, draw
 
@@ -83,3 +92,77 @@ def test_quantized_linear_has_its_gradient_when_served():
         for f in (layer, served):
             with torch.no_grad(), dual.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
                 f(dual.make_dual(x, x))
+
+
+def rounded(t):
+    """rint with the straight-through gradient."""
+    return (t - t.detach()) + t.round().detach()
+
+
+def composite(x, scale, zero_point, low, high, grad_factor=1.0):
+    """Fake quantization of torch's ops: autograd gives the straight-through and the LSQ gradients."""
+    scale = scale * grad_factor + (scale - scale * grad_factor).detach()
+    zero_point = zero_point * grad_factor + (zero_point - zero_point * grad_factor).detach()
+    z = rounded(zero_point)
+    code = rounded(x / scale) + z
+    # torch's clamp has no gradient at the bounds, which count as inside here
+    code = torch.where((code >= low) & (code <= high), code, code.detach().clamp(low, high))
+    return (code - z) * scale
+
+
+def assert_close(got, want):
+    for g, w in zip(got, want, strict=True):
+        torch.testing.assert_close(g.double(), w.double(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", ("tensor", "channel", "group", "block"))
+def test_learned_gradients(where):
+    x, dy = draw(6, 8), draw(6, 8, seed=1)
+    x += 1e-3  # not halfway between two codes, where float64 may round to the other
+    keywords, shape = {
+        "tensor": ({}, (1, 1, 1, 1)),
+        "channel": ({"channels": 8, "ch_axis": -1}, (1, 1, 8, 1)),
+        "group": ({"group_size": 4, "shape": x.shape}, (6, 1, 2, 1)),
+        "block": ({"block_size": (3, 4), "shape": x.shape}, (2, 1, 2, 1)),
+    }[where]
+    module = LearnableFakeQuantize(-8, 7, learn_zero_point=True, **keywords)
+    module(x)
+    with torch.no_grad():
+        module.zero_point.copy_(draw(*module.zero_point.shape, seed=2, spread=1.5))
+        module.scale.mul_(0.3)  # some values lie outside the range
+    leaf = x.clone().requires_grad_()
+    got = torch.autograd.grad(module(leaf), (leaf, module.scale, module.zero_point), dy)
+    leaves = [t.detach().double().requires_grad_() for t in (x, module.scale, module.zero_point)]
+    blocks = leaves[0].reshape(shape[0], 6 // shape[0], shape[2], 8 // shape[2])
+    n = x.numel() // module.scale.numel()
+    parameters = (t.reshape(shape) for t in leaves[1:])
+    y = composite(blocks, *parameters, -8, 7, 1 / (n * 7) ** 0.5).reshape(6, 8)
+    want = torch.autograd.grad(y, leaves, dy.double())
+    assert_close(got, want)
+    assert_same(got[0], torch.where(want[0] != 0, dy, 0.0))  # straight through, or nothing
+    assert (want[0] == 0).any() and (want[0] != 0).any() and (want[2] != 0).any()
+
+
+@pytest.mark.parametrize("product", ("integer", "codes", "float"))
+def test_gradients_of_a_layer(product):
+    activation = LearnableFakeQuantize(-8, 7, learn_zero_point=product != "integer")
+    weight = LearnableFakeQuantize(-8, 7, channels=5 if product != "float" else 6, ch_axis=int(product == "float"))
+    layer = FakeQuantizedLinear(6, 5, activation_fake_quantizer=activation, weight_fake_quantizer=weight)
+    x = draw(2, 4, 6) + 1e-3
+    layer(x)
+    leaf, dy = x.clone().requires_grad_(), draw(2, 4, 5, seed=1)
+    names = ["x", *dict(layer.named_parameters())]
+    got = torch.autograd.grad(layer(leaf), (leaf, *layer.parameters()), dy)
+    leaves = dict(zip(names, (t.detach().double().requires_grad_() for t in (x, *layer.parameters())), strict=True))
+    zero = leaves.get("activation_fake_quantizer.zero_point", torch.zeros(1, dtype=torch.float64))
+    n = x.numel()
+    xq = composite(leaves["x"], leaves["activation_fake_quantizer.scale"], zero, -8, 7, 1 / (n * 7) ** 0.5)
+    scale = leaves["weight_fake_quantizer.scale"].reshape((5, 1) if product != "float" else (1, 6))
+    factor = 1 / (30 // scale.numel() * 7) ** 0.5
+    wq = composite(leaves["weight"], scale, torch.zeros(()), -8, 7, factor)
+    y = torch.nn.functional.linear(xq, wq, leaves["bias"])
+    want = torch.autograd.grad(y, leaves.values(), dy.double())
+    assert convert(layer).product == product and len(got) == len(want)
+    assert_close((layer(x), *got), (y, *want))
+    vmapped = torch.func.vmap(layer.eval())(x)
+    assert_same(vmapped.detach(), layer(x).detach())

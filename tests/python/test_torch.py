@@ -1,20 +1,12 @@
-"""The ops as torch sees them: opcheck, torch.compile, vmap and torch.func, autocast, fake tensors."""
+"""The ops as torch sees them: opcheck, torch.compile, autocast, fake tensors."""
 
 import isobit
 import pytest
 import torch
 from isobit._op import OPS
 from kit import assert_same, draw
-from torch.func import grad, jacrev, vmap
+from programs import GRID, IDX, IMAGE, PROGRAMS, G, Q, R, S, T, X, Z, leaves, spatial
 from torch.library import opcheck
-
-X = draw(4, 6)
-S, Z = torch.full((4,), 0.5), torch.zeros(4, dtype=torch.int32)
-T, G = torch.full((4, 1), 0.5), torch.full((4, 2), 0.5)
-Q = X.to(torch.int8)
-R = (-128, 127)
-IDX = torch.tensor([[1, 0], [3, 3]])
-IMAGE, GRID = draw(2, 3, 4, 5), draw(2, 3, 3, 2, spread=0.5)
 
 
 def samples():
@@ -94,13 +86,6 @@ DIFFERENTIABLE = {n for n in OPS if not n.endswith(("_backward", "_dynamic")) an
 }
 
 
-def leaves(args, requires_grad):
-    return tuple(
-        a.clone().requires_grad_(requires_grad and a.is_floating_point()) if isinstance(a, torch.Tensor) else a
-        for a in args
-    )
-
-
 @pytest.mark.parametrize(("name", "args"), SAMPLES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(SAMPLES)])
 def test_opcheck(name, args):
     op = getattr(torch.ops.isobit, name).default
@@ -134,38 +119,6 @@ def test_fakes_are_contiguous():
         pairs = [(fake, real)] if isinstance(real, torch.Tensor) else zip(fake, real, strict=True)
         for f, r in pairs:
             assert (f.shape, f.stride(), f.dtype) == (r.shape, r.stride(), r.dtype), name
-
-
-def spatial(image, theta):
-    return isobit.grid_sample(image, isobit.affine_grid(theta, image.shape), padding_mode="border")
-
-
-# Name: function, inputs (float ones require a gradient).
-PROGRAMS = {
-    "fake_quantize": (
-        lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -8, 7, grad_factor=0.5),
-        (X, S, Z.float()),
-    ),
-    "fake_quantize_by_number": (lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.3, 1, -8, 7) * 2, (X,)),
-    "per_token": (lambda x: isobit.fake_quantize_per_token_affine(x, T, None, -8, 7), (X,)),
-    "group": (lambda x: isobit.fake_quantize_per_channel_group_affine(x, G, None, -8, 7, 3), (X,)),
-    "codes": (
-        lambda x, s: isobit.dequantize_per_channel(
-            isobit.quantize_per_channel(x, s, None, 0, -8, 7, torch.float32), s, None, 0, -8, 7, torch.float32
-        ),
-        (X, S),
-    ),
-    "integer_codes": (lambda x: isobit.quantize_per_channel(x, S, Z, 0, -8, 7, torch.int8).float() * 1.5, (X.clone(),)),
-    "dynamic": (lambda x: isobit.quantize_per_token_dynamic(x)[1] * 2, (X,)),
-    "embedding": (lambda w: isobit.embedding(IDX, w, padding_idx=-1).sin(), (X,)),
-    "bag": (lambda w: isobit.embedding_bag(IDX, w, padding_idx=-1).sin(), (X,)),
-    "bag_max": (lambda w: isobit.embedding_bag(IDX, w, mode="max").sin(), (X,)),
-    "bag_weighted": (lambda w, p: isobit.embedding_bag(IDX, w, mode="sum", per_sample_weights=p), (X, draw(2, 2))),
-    "spatial": (spatial, (IMAGE, draw(2, 2, 3, spread=0.5))),
-    "quantized_linear": (isobit.quantized_linear, (X, draw(3, 6), draw(3))),
-    "linear": (isobit.linear, (X, draw(3, 6), draw(3))),
-    "matmul": (isobit.matmul, (X, draw(2, 6, 3))),
-}
 
 
 @pytest.mark.parametrize("backend", ("aot_eager", "inductor"))
@@ -223,119 +176,6 @@ def test_export():
     program = torch.export.export(Model(), (X,))
     assert "isobit.fake_quantize_per_channel_affine" in str(program.graph)
     assert_same(program.module()(X), Model()(X))
-
-
-BATCHED = (
-    "fake_quantize",
-    "fake_quantize_by_number",
-    "per_token",
-    "codes",
-    "spatial",
-    "bag",
-    "bag_max",
-    "bag_weighted",
-    "linear",
-    "matmul",
-)
-
-
-@pytest.mark.parametrize("name", BATCHED)
-def test_vmap_and_gradients(name):
-    function, args = PROGRAMS[name]
-    args = tuple(a.detach() for a in args)
-    batch = torch.stack([args[0], args[0] * 0.5, args[0] + 1])
-    rest = args[1:]
-    dims = (0, *[None] * len(rest))
-    assert_same(vmap(function, dims)(batch, *rest), torch.stack([function(b, *rest) for b in batch]))
-    inner = vmap(function, (1, *[None] * len(rest)), 1)(batch.movedim(0, 1), *rest)
-    assert_same(inner, torch.stack([function(b, *rest) for b in batch], 1))
-
-    def loss(*a):
-        return function(*a).square().sum()
-
-    want = torch.stack([grad(loss)(b, *rest) for b in batch])
-    leaf = args[0].clone().requires_grad_()
-    assert_same(grad(loss)(args[0], *rest), torch.autograd.grad(loss(leaf, *rest), leaf)[0])
-    assert_same(vmap(grad(loss), dims)(batch, *rest), want)
-    assert_same(grad(lambda b: vmap(function, dims)(b, *rest).square().sum())(batch), want)
-    torch._dynamo.reset()
-    compiled = torch.compile(lambda *a: grad(loss)(*a), fullgraph=True, backend="aot_eager")
-    assert_same(compiled(args[0], *rest), want[0])
-    if rest:
-        every = tuple(torch.stack([a, a * 1.5, a * 0.5]) for a in rest)
-        got = vmap(function)(batch, *every)
-        assert_same(got, torch.stack([function(*a) for a in zip(batch, *every, strict=True)]))
-
-
-def test_the_ops_of_torch_within_its_transforms():
-    """torch.library gives its own ops no derivative there."""
-    ops = torch.ops.isobit
-    for raw, f in (
-        (lambda x: ops.matmul(x, x.t(), None), lambda x: isobit.matmul(x, x.t())),
-        (lambda x: ops.embedding(x, IDX), lambda x: isobit.embedding(IDX, x)),
-        (
-            lambda x: ops.fake_quantize_per_tensor_affine(x, *ops.choose_qparams_per_tensor(x, *R), *R),
-            lambda x: isobit.fake_quantize_per_tensor_affine(x, *isobit.choose_qparams_per_tensor(x), *R),
-        ),
-    ):
-        for transform in (jacrev, lambda f: jacrev(lambda x: f(x).sin().sum())):
-            assert_same(transform(raw)(X), transform(f)(X))
-            assert_same(vmap(transform(raw))(X[None]), transform(f)(X)[None])
-    assert_same(
-        jacrev(jacrev(lambda x: ops.matmul(x, x.t(), None).sin().sum()))(X),
-        jacrev(jacrev(lambda x: isobit.matmul(x, x.t()).sin().sum()))(X),
-    )
-    with pytest.raises(RuntimeError, match="backward has no second derivative"):
-        jacrev(jacrev(lambda x: ops.fake_quantize_per_tensor_affine(x, S[0], None, *R).sin().sum()))(X)
-
-
-@pytest.mark.parametrize("name", (*BATCHED, "dynamic", "dynamic_of_blocks", "quantized_linear"))
-def test_vmap_within_vmap(name):
-    of_blocks = lambda x: isobit.quantize_per_block_dynamic(x, [2, 3], symmetric=True)[0] * 2  # noqa: E731
-    function, args = (PROGRAMS | {"dynamic_of_blocks": (of_blocks, (X,))})[name]
-    first, *rest = (a.detach() for a in args)
-    batch = torch.stack([torch.stack([first * (3 * i + j + 1) for j in range(3)]) for i in range(2)])
-    dims = (0, *[None] * len(rest))
-    got = vmap(vmap(function, dims), dims)(batch, *rest)
-    assert_same(got, torch.stack([torch.stack([function(b, *rest) for b in row]) for row in batch]))
-
-
-def test_vmap_of_embedding_and_linear():
-    indices = torch.randint(0, 4, (5, 3))
-    assert_same(vmap(isobit.embedding, (0, None))(indices, X), isobit.embedding(indices, X))
-    weights = torch.stack([X, X + 1])
-    assert_same(
-        vmap(isobit.embedding, (None, 0))(IDX, weights), torch.stack([isobit.embedding(IDX, w) for w in weights])
-    )
-    x, w, b = draw(3, 4, 6), draw(5, 6), draw(5)
-    assert_same(vmap(isobit.quantized_linear, (0, None, None))(x, w, b), isobit.quantized_linear(x, w, b))
-
-
-def test_jacobian():
-    weight = draw(3, 2)
-    jacobian = jacrev(lambda w: isobit.embedding(torch.tensor([2, 0]), w))(weight)
-    want = torch.zeros(2, 2, 3, 2)
-    for i, row in enumerate((2, 0)):
-        for d in range(2):
-            want[i, d, row, d] = 1
-    assert_same(jacobian, want)
-
-
-def test_jacobian_of_a_batch_of_tangents():
-    x, w = draw(2, 1, 3, 4), draw(3, 4, 2)
-    jacobian = torch.autograd.functional.jacobian
-    forward = jacobian(lambda t: isobit.matmul(t, w), x, vectorize=True, strategy="forward-mode")
-    assert_same(forward, jacobian(lambda t: isobit.matmul(t, w), x))
-
-
-def test_the_gradient_of_embeddings_gradient_leaves_out_what_it_does():
-    grad, indices = draw(4, 3).requires_grad_(), torch.tensor([0, -1, 5, 2])
-    for keywords in ({}, {"padding_idx": 2}, {"scale_grad_by_freq": True}):
-        (second,) = torch.autograd.grad(isobit.embedding_backward(grad, indices, 5, **keywords).sum(), grad)
-        want = torch.tensor([1.0, 0.0, 0.0, float("padding_idx" not in keywords)])
-        assert_same(second, want[:, None].expand(4, 3))
-    (second,) = torch.autograd.grad(isobit.embedding_backward(grad, indices, 0).sum(), grad)
-    assert_same(second, torch.zeros(4, 3))
 
 
 def test_autocast():

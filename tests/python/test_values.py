@@ -1,4 +1,4 @@
-"""Every op's values, bit for bit against tests/reference, in every layout."""
+"""Values of codes and products, bit for bit against tests/reference, in every layout."""
 
 import isobit
 import pytest
@@ -207,96 +207,6 @@ def test_qparams(dtype):
             assert_same(q, isobit.quantize_per_token(y, scale, None, -128, 127, torch.int8))
             q, scale, zero = isobit.quantize_per_token_dynamic(y, torch.uint8, symmetric=False)
             assert_same(q, isobit.quantize_per_token(y, scale, zero, 0, 255, torch.uint8))
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
-@pytest.mark.parametrize("index", (torch.int32, torch.int64), ids=NAMES.get)
-def test_embedding(dtype, index):
-    weight = draw(13, 6, dtype=dtype, special=True)
-    for shape in ((4, 5), (7,), (), (0,), (2, 0, 3)):
-        indices = torch.randint(0, 13, shape, dtype=index)
-        words = f"weight={spell(weight, True)} indices={spell(indices, True)}"
-        want = expect(f"embedding {words}", weight, indices)
-        for _, w in layouts(weight):
-            assert_same(isobit.embedding(indices, w), want)
-        for padding in (None, 3, -2):
-            assert_same(isobit.embedding(indices, weight, padding), want)
-        dy = draw(*shape, 6, dtype=dtype, seed=4)
-        for padding in (-1, 3):
-            for frequency in (False, True):
-                text = (
-                    f"embedding_backward grad_output={spell(dy, True)} indices={spell(indices, True)} "
-                    f"grad_weight={spell(weight, True)} padding_idx={padding} scale_grad_by_freq={str(frequency).lower()}"
-                )
-                want_grad = expect(text, dy, indices)
-                assert_same(isobit.embedding_backward(dy, indices, 13, padding, frequency), want_grad)
-
-
-@pytest.mark.parametrize("norm_type", (0.0, 1.0, 2.0, float("inf"), float("-inf")))
-def test_embedding_renorm(norm_type):
-    weight = draw(9, 33)
-    weight[3, 5] = 0
-    indices = torch.tensor([[0, 3], [3, 8]])
-    max_norm = 2.5 if norm_type >= 0 else 1e-3
-    words = f"weight={spell(weight, True)} indices={spell(indices, True)} max_norm={max_norm} norm_type={norm_type:g}"
-    want = expect(f"embedding_renorm {words}", weight, indices)
-    torch.testing.assert_close(want, torch.embedding_renorm_(weight.clone(), indices, max_norm, norm_type))
-    version = weight._version
-    y = isobit.embedding(indices, weight, max_norm=max_norm, norm_type=norm_type)
-    assert_same(weight, want)
-    assert_same(y, want[indices])
-    assert weight._version > version
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
-@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
-@pytest.mark.parametrize("padding", ("zeros", "border", "reflection"))
-def test_grid_sample(dtype, mode, padding):
-    image = draw(2, 3, 6, 7, dtype=dtype)
-    for corners in (False, True):
-        grid = draw(2, 4, 5, 2, dtype=dtype, spread=0.8, seed=2)
-        grid[0, 0, 0, 0], grid[0, 0, 1, 1] = float("nan"), float("inf")
-        grids = [grid] if dtype.itemsize != 2 else [grid, grid.float()]
-        for g in grids:
-            words = (
-                f"input={spell(image, True)} grid={spell(g, True)} mode={mode} padding_mode={padding} "
-                f"align_corners={str(corners).lower()}"
-            )
-            want = expect(f"grid_sample {words}", image, g)
-            for name, x in layouts(image):
-                got = isobit.grid_sample(x, g, mode, padding, corners)
-                assert got.is_contiguous(), name
-                assert_same(got, want)
-            dy = draw(2, 3, 4, 5, dtype=dtype, seed=8)
-            want = expect(f"grid_sample_backward grad_output={spell(dy, True)} {words}", dy, image, g)
-            for _, d in layouts(dy):
-                assert_same(isobit.grid_sample_backward(d, image, g, mode, padding, corners), want)
-            only = isobit.grid_sample_backward(dy, image, g, mode, padding, corners, (False, True))
-            assert only[0] is None
-            assert_same(only[1], want[1])
-
-
-@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
-def test_grid_sample_of_a_volume(mode):
-    volume, grid = draw(1, 2, 3, 4, 5), draw(1, 2, 3, 4, 3, spread=0.8)
-    words = f"input={spell(volume, True)} grid={spell(grid, True)} mode={mode}"
-    assert_same(isobit.grid_sample(volume, grid, mode), expect(f"grid_sample {words}", volume, grid))
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
-@pytest.mark.parametrize("corners", (False, True))
-def test_affine_grid(dtype, corners):
-    for size in ([3, 1, 5, 6], [2, 1, 1, 4], [0, 1, 2, 2], [1, 1, 2, 3, 4]):
-        rank = len(size) - 2
-        theta = draw(size[0], rank, rank + 1, dtype=dtype)
-        shape = [size[0], *size[2:], rank]
-        grid = torch.empty(shape, dtype=dtype)
-        words = f"align_corners={str(corners).lower()}"
-        want = expect(f"affine_grid theta={spell(theta, True)} grid={spell(grid, True)} {words}", theta)
-        assert_same(isobit.affine_grid(theta, torch.Size(size), corners), want)
-        dy = draw(*shape, dtype=dtype, seed=3)
-        want = expect(f"affine_grid_backward grad_grid={spell(dy, True)} {words}", dy)
-        assert_same(isobit.affine_grid_backward(dy, corners), want)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)

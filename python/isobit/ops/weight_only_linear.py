@@ -41,7 +41,7 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     if any(learned):
         grad_w = product(wide.t(), x.to(wide.dtype))
         _, grad_scale, grad_zero = weights_backward(grad_w, *codes, group_size, False, *learned, dtype)
-    if bias is not None and wanted[4]:
+    if wanted[4]:
         grad_bias = row_sums(grad_y, bias.dtype)
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
 

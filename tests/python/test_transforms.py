@@ -1,0 +1,110 @@
+"""vmap and the transforms of torch.func."""
+
+import isobit
+import pytest
+import torch
+from kit import assert_same, draw
+from programs import IDX, PROGRAMS, R, S, X
+from torch.func import grad, jacrev, vmap
+
+BATCHED = (
+    "fake_quantize",
+    "fake_quantize_by_number",
+    "per_token",
+    "codes",
+    "spatial",
+    "bag",
+    "bag_max",
+    "bag_weighted",
+    "linear",
+    "matmul",
+)
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_vmap_and_gradients(name):
+    function, args = PROGRAMS[name]
+    args = tuple(a.detach() for a in args)
+    batch = torch.stack([args[0], args[0] * 0.5, args[0] + 1])
+    rest = args[1:]
+    dims = (0, *[None] * len(rest))
+    assert_same(vmap(function, dims)(batch, *rest), torch.stack([function(b, *rest) for b in batch]))
+    inner = vmap(function, (1, *[None] * len(rest)), 1)(batch.movedim(0, 1), *rest)
+    assert_same(inner, torch.stack([function(b, *rest) for b in batch], 1))
+
+    def loss(*a):
+        return function(*a).square().sum()
+
+    want = torch.stack([grad(loss)(b, *rest) for b in batch])
+    leaf = args[0].clone().requires_grad_()
+    assert_same(grad(loss)(args[0], *rest), torch.autograd.grad(loss(leaf, *rest), leaf)[0])
+    assert_same(vmap(grad(loss), dims)(batch, *rest), want)
+    assert_same(grad(lambda b: vmap(function, dims)(b, *rest).square().sum())(batch), want)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *a: grad(loss)(*a), fullgraph=True, backend="aot_eager")
+    assert_same(compiled(args[0], *rest), want[0])
+    if rest:
+        every = tuple(torch.stack([a, a * 1.5, a * 0.5]) for a in rest)
+        got = vmap(function)(batch, *every)
+        assert_same(got, torch.stack([function(*a) for a in zip(batch, *every, strict=True)]))
+
+
+def test_the_ops_of_torch_within_its_transforms():
+    """torch.library gives its own ops no derivative there."""
+    ops = torch.ops.isobit
+    for raw, f in (
+        (lambda x: ops.matmul(x, x.t(), None), lambda x: isobit.matmul(x, x.t())),
+        (lambda x: ops.embedding(x, IDX), lambda x: isobit.embedding(IDX, x)),
+        (
+            lambda x: ops.fake_quantize_per_tensor_affine(x, *ops.choose_qparams_per_tensor(x, *R), *R),
+            lambda x: isobit.fake_quantize_per_tensor_affine(x, *isobit.choose_qparams_per_tensor(x), *R),
+        ),
+    ):
+        for transform in (jacrev, lambda f: jacrev(lambda x: f(x).sin().sum())):
+            assert_same(transform(raw)(X), transform(f)(X))
+            assert_same(vmap(transform(raw))(X[None]), transform(f)(X)[None])
+    assert_same(
+        jacrev(jacrev(lambda x: ops.matmul(x, x.t(), None).sin().sum()))(X),
+        jacrev(jacrev(lambda x: isobit.matmul(x, x.t()).sin().sum()))(X),
+    )
+    with pytest.raises(RuntimeError, match="backward has no second derivative"):
+        jacrev(jacrev(lambda x: ops.fake_quantize_per_tensor_affine(x, S[0], None, *R).sin().sum()))(X)
+
+
+@pytest.mark.parametrize("name", (*BATCHED, "dynamic", "dynamic_of_blocks", "quantized_linear"))
+def test_vmap_within_vmap(name):
+    of_blocks = lambda x: isobit.quantize_per_block_dynamic(x, [2, 3], symmetric=True)[0] * 2  # noqa: E731
+    function, args = (PROGRAMS | {"dynamic_of_blocks": (of_blocks, (X,))})[name]
+    first, *rest = (a.detach() for a in args)
+    batch = torch.stack([torch.stack([first * (3 * i + j + 1) for j in range(3)]) for i in range(2)])
+    dims = (0, *[None] * len(rest))
+    got = vmap(vmap(function, dims), dims)(batch, *rest)
+    assert_same(got, torch.stack([torch.stack([function(b, *rest) for b in row]) for row in batch]))
+
+
+def test_vmap_of_embedding_and_linear():
+    indices = torch.randint(0, 4, (5, 3))
+    assert_same(vmap(isobit.embedding, (0, None))(indices, X), isobit.embedding(indices, X))
+    weights = torch.stack([X, X + 1])
+    assert_same(
+        vmap(isobit.embedding, (None, 0))(IDX, weights), torch.stack([isobit.embedding(IDX, w) for w in weights])
+    )
+    x, w, b = draw(3, 4, 6), draw(5, 6), draw(5)
+    assert_same(vmap(isobit.quantized_linear, (0, None, None))(x, w, b), isobit.quantized_linear(x, w, b))
+
+
+def test_jacobian():
+    weight = draw(3, 2)
+    jacobian = jacrev(lambda w: isobit.embedding(torch.tensor([2, 0]), w))(weight)
+    want = torch.zeros(2, 2, 3, 2)
+    for i, row in enumerate((2, 0)):
+        for d in range(2):
+            want[i, d, row, d] = 1
+    assert_same(jacobian, want)
+
+
+def test_jacobian_of_a_batch_of_tangents():
+    x, w = draw(2, 1, 3, 4), draw(3, 4, 2)
+    jacobian = torch.autograd.functional.jacobian
+    forward = jacobian(lambda t: isobit.matmul(t, w), x, vectorize=True, strategy="forward-mode")
+    assert_same(forward, jacobian(lambda t: isobit.matmul(t, w), x))
