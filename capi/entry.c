@@ -83,7 +83,7 @@ int32_t isobit_abi_version(void) { return ISOBIT_ABI_VERSION; }
 
 enum {
   LARGEST_STRUCT = 4096, /* what any version's struct stays below */
-  FIRST_PAGE = 4096 /* of addresses: never memory */
+  PAGE = 4096 /* the first of addresses and the last are never memory: NULL and a little, MAP_FAILED */
 };
 
 /* A caller of a later version has a longer struct: its new fields must be 0, so
@@ -132,7 +132,7 @@ isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, u
                               const DLTensor *const *args, int32_t nargs, char *err, size_t err_size) {
   /* A stream may be a small number, which Go must not see as a pointer: its stack
    * scanner ends the process. The same for the workspace. */
-  if (workspace_size == 0 || (uintptr_t)workspace < FIRST_PAGE) workspace = NULL;
+  if (workspace_size == 0 || (uintptr_t)workspace + PAGE < 2 * PAGE) workspace = NULL;
   RETURN_FROM_GO(
       goPlanRun(plan, (uintptr_t)stream, workspace, workspace_size, (DLTensor **)args, nargs, err, err_size));
 }
