@@ -215,6 +215,13 @@ public:
     return *this;
   }
 
+  // The same tensor, in the memory of another device: Tensor(p, {2, 3}).on({kDLCUDA, 0}).
+  Tensor on(DLDevice device) const {
+    Tensor there(*this);
+    there.tensor_.device = device;
+    return there;
+  }
+
   bool present() const { return tensor_.shape != nullptr; }
   // The DLTensor, which lives as long as this Tensor; NULL when absent.
   const DLTensor *dl() const { return present() ? &tensor_ : nullptr; }

@@ -27,6 +27,11 @@ void tensors() {
   CHECK(absent.present());
   float value = 0;
   CHECK(isobit::Tensor(&value, {}).dl()->ndim == 0);
+  const isobit::Tensor there = copy.on({kDLCUDA, 3});
+  CHECK(there.dl()->device.device_type == kDLCUDA && there.dl()->device.device_id == 3);
+  CHECK(there.dl()->shape != copy.dl()->shape && there.dl()->shape[1] == 3 && copy.dl()->device.device_type == kDLCPU);
+  CHECK(thrown(": x is on cuda:3; want cpu", [&] { plan.run({there, {scale, {2}}, {}, {q.data(), {2, 3}}}); }) ==
+        ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {2, 3}, {3}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {3}, {3, 1}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("8 elements", [&] { isobit::Tensor(x, {2, 4}); }) == ISOBIT_INVALID_ARGUMENT);
