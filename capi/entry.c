@@ -68,11 +68,16 @@ __attribute__((constructor)) static void load_end(void) {
 
 /* ---- the functions ------------------------------------------------------------ */
 
+/* That of the call which the thread is in, for what the program's own functions do meanwhile. */
+static _Thread_local fp_state callers;
+
 #define RETURN_FROM_GO(call)                                 \
   do {                                                       \
     if (in_forked_child) return forked_error(err, err_size); \
-    const fp_state before = fp_enter();                      \
+    const fp_state outer = callers, before = fp_enter();     \
+    callers = before;                                        \
     const isobit_status status = (call);                     \
+    callers = outer;                                         \
     fp_leave(before);                                        \
     return status;                                           \
   } while (0)
@@ -178,7 +183,10 @@ static void host_body(void *data) {
 void run_on_host(int32_t ticket, int32_t max_threads) {
   const isobit_parallel parallel = atomic_load(&host_parallel);
   host_run run = {ticket, max_threads, 0};
-  if (parallel) parallel(host_body, &run, max_threads);
+  if (!parallel) return;
+  fp_leave(callers);
+  parallel(host_body, &run, max_threads);
+  fp_enter();
 }
 
 isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size) {
