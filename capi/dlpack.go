@@ -15,8 +15,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// firstPage is the size of the first page of addresses, which is never memory.
-const firstPage = 4096
+// page is the size of the first page of addresses and of the last one, which are never memory.
+const page = 4096
 
 // allMemory is more bytes than a process can have.
 const allMemory = 1 << 56
@@ -103,9 +103,9 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 			int32(t.device.device_type))
 	}
 	// Added as numbers first: a pointer to the first page is an error here and
-	// would be a fatal one if Go's stack scanner met it.
+	// would be a fatal one if Go's stack scanner met it. MAP_FAILED is in the last.
 	data := *(*uintptr)(unsafe.Pointer(&t.data))
-	if data < firstPage || t.byte_offset > allMemory || data+uintptr(t.byte_offset) < data {
+	if data+page < 2*page || t.byte_offset > allMemory || data+uintptr(t.byte_offset) < data {
 		if v.NumElements() <= 0 {
 			return "" // data is never touched: there is none, or no such shape
 		}

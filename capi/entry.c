@@ -68,11 +68,16 @@ __attribute__((constructor)) static void load_end(void) {
 
 /* ---- the functions ------------------------------------------------------------ */
 
+/* That of the call which the thread is in, for what the program's own functions do meanwhile. */
+static _Thread_local fp_state callers;
+
 #define RETURN_FROM_GO(call)                                 \
   do {                                                       \
     if (in_forked_child) return forked_error(err, err_size); \
-    const fp_state before = fp_enter();                      \
+    const fp_state outer = callers, before = fp_enter();     \
+    callers = before;                                        \
     const isobit_status status = (call);                     \
+    callers = outer;                                         \
     fp_leave(before);                                        \
     return status;                                           \
   } while (0)
@@ -83,7 +88,7 @@ int32_t isobit_abi_version(void) { return ISOBIT_ABI_VERSION; }
 
 enum {
   LARGEST_STRUCT = 4096, /* what any version's struct stays below */
-  FIRST_PAGE = 4096 /* of addresses: never memory */
+  PAGE = 4096 /* the first of addresses and the last are never memory: NULL and a little, MAP_FAILED */
 };
 
 /* A caller of a later version has a longer struct: its new fields must be 0, so
@@ -132,7 +137,7 @@ isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, u
                               const DLTensor *const *args, int32_t nargs, char *err, size_t err_size) {
   /* A stream may be a small number, which Go must not see as a pointer: its stack
    * scanner ends the process. The same for the workspace. */
-  if (workspace_size == 0 || (uintptr_t)workspace < FIRST_PAGE) workspace = NULL;
+  if (workspace_size == 0 || (uintptr_t)workspace + PAGE < 2 * PAGE) workspace = NULL;
   RETURN_FROM_GO(
       goPlanRun(plan, (uintptr_t)stream, workspace, workspace_size, (DLTensor **)args, nargs, err, err_size));
 }
@@ -178,7 +183,10 @@ static void host_body(void *data) {
 void run_on_host(int32_t ticket, int32_t max_threads) {
   const isobit_parallel parallel = atomic_load(&host_parallel);
   host_run run = {ticket, max_threads, 0};
-  if (parallel) parallel(host_body, &run, max_threads);
+  if (!parallel) return;
+  fp_leave(callers);
+  parallel(host_body, &run, max_threads);
+  fp_enter();
 }
 
 isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size) {

@@ -98,11 +98,12 @@ func goPlanWorkspaceSize(handle C.uint64_t, bytes *C.uint64_t, errBuf *C.char, e
 func goPlanRun(handle C.uint64_t, stream C.uintptr_t, workspace unsafe.Pointer, workspaceSize C.uint64_t,
 	args **C.DLTensor, nargs C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
 	return onPlan(handle, errBuf, errSize, func(plan *entry) error {
-		if workspace == nil && workspaceSize > 0 {
-			return fail(plans.InvalidArgument, "workspace", "is NULL with workspace_size %d", workspaceSize)
-		}
 		// A caller may offer more than an int holds; the plan's own size fits.
-		bytes := unsafe.Slice((*byte)(workspace), int(min(workspaceSize, C.uint64_t(plan.WorkspaceSize()))))
+		size := uintptr(min(workspaceSize, C.uint64_t(plan.WorkspaceSize())))
+		if uintptr(workspace)+size < uintptr(workspace) || workspace == nil && workspaceSize > 0 {
+			return fail(plans.InvalidArgument, "workspace", "leads to no memory with workspace_size %d", workspaceSize)
+		}
+		bytes := unsafe.Slice((*byte)(workspace), size)
 		return markedIf(plan.markNames, withViews(plan, args, nargs, func(views []tensor.View) error {
 			return plan.Run(plans.Stream(stream), bytes, views)
 		}))

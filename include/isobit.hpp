@@ -15,12 +15,17 @@
 #if __cplusplus < 201703L && (!defined(_MSVC_LANG) || _MSVC_LANG < 201703L)
 #error "isobit.hpp needs C++17; isobit.h takes C++11 and C"
 #endif
+#if !defined(__cpp_exceptions) && !defined(_CPPUNWIND)
+#error "isobit.hpp throws exceptions, which this compiler was told to leave out; isobit.h has statuses"
+#endif
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -92,6 +97,14 @@ template <class Function, class... Args> std::string text(Function function, Arg
   return result;
 }
 
+// bf16, or C++23's std::bfloat16_t, which has the size of std::float16_t and 8 bits of precision.
+template <class T> constexpr bool is_bfloat() {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::numeric_limits<T>::digits == 8;
+  else
+    return std::is_same_v<T, bf16>;
+}
+
 template <class T> constexpr DLDataType dtype_of() {
   constexpr uint16_t one = 1;
   constexpr uint8_t bits = sizeof(T) * 8;
@@ -100,7 +113,7 @@ template <class T> constexpr DLDataType dtype_of() {
     return {10, bits, one};
   else if constexpr (std::is_same_v<T, f8e5m2>)
     return {12, bits, one};
-  else if constexpr (std::is_same_v<T, bf16>)
+  else if constexpr (is_bfloat<T>())
     return {kDLBfloat, bits, one};
   else if constexpr (std::is_same_v<T, f16> || std::is_floating_point_v<T>)
     return {kDLFloat, bits, one};
@@ -118,20 +131,24 @@ template <class C> inline constexpr bool is_span = false;
 #ifdef __cpp_lib_span
 template <class T, size_t size> inline constexpr bool is_span<std::span<T, size>> = true;
 #endif
+// What may be an extent: integers, and what becomes one.
+template <class N> inline constexpr bool is_extent = std::is_convertible_v<N, int64_t> && !std::is_floating_point_v<N>;
 template <class C> using plain = std::remove_cv_t<std::remove_reference_t<C>>;
 template <class C> using if_sequence = std::enable_if_t<is_array<plain<C>> || is_span<plain<C>>, int>;
 
 } // namespace detail
 
-// A tensor's shape or strides, in elements: a list such as {2, 3}, what has data() and size() as
-// std::vector<int64_t> has, or a pointer and how many there are. Copied.
+// A tensor's shape or strides, in elements: a list of integers such as {2, n}, what std::data and
+// std::size take and holds int64_t, or a pointer and how many there are. Copied.
 class Extents {
 public:
   Extents() = default;
-  Extents(std::initializer_list<int64_t> list) : Extents(list.begin(), list.size()) {}
-  template <class C, class D = decltype(std::declval<const C &>().data()),
+  // No std::initializer_list, in which a size_t would be narrowed, an error. One beyond int64_t becomes negative.
+  template <class... N, std::enable_if_t<sizeof...(N) != 0 && (detail::is_extent<N> && ...), int> = 0>
+  Extents(N... extents) : Extents(std::array<int64_t, sizeof...(N)>{static_cast<int64_t>(extents)...}) {}
+  template <class C, class D = decltype(std::data(std::declval<const C &>())),
             std::enable_if_t<std::is_convertible_v<D, const int64_t *>, int> = 0>
-  Extents(const C &c) : Extents(c.data(), static_cast<size_t>(c.size())) {}
+  Extents(const C &c) : Extents(std::data(c), static_cast<size_t>(std::size(c))) {}
   Extents(const int64_t *data, size_t size) : size_(size) {
     if (size > extents_.size())
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor has " + std::to_string(size) +
@@ -196,6 +213,13 @@ public:
     tensor_.shape = other.tensor_.shape ? shape_.data() : nullptr;
     tensor_.strides = other.tensor_.strides ? strides_.data() : nullptr;
     return *this;
+  }
+
+  // The same tensor, in the memory of another device: Tensor(p, {2, 3}).on({kDLCUDA, 0}).
+  Tensor on(DLDevice device) const {
+    Tensor there(*this);
+    there.tensor_.device = device;
+    return there;
   }
 
   bool present() const { return tensor_.shape != nullptr; }

@@ -8,7 +8,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Kind says what sort of error an Error is.
+// Kind says what sort of error an Error is. It is an error itself, so that
+// errors.Is(err, plans.Unsupported) asks for one.
 type Kind int
 
 // The kinds of errors. The C ABI's status codes have the same order.
@@ -22,6 +23,16 @@ const (
 	Forked                            // the process is a fork of the one that loaded the library
 	Internal                          // a bug in isobit
 )
+
+var kinds = [...]string{"no error", "invalid problem", "invalid argument", "unsupported", "workspace too small", "invalid handle", "device", "forked", "internal"}
+
+// Error returns the kind in words.
+func (k Kind) Error() string {
+	if k < 0 || int(k) >= len(kinds) {
+		return fmt.Sprintf("kind(%d)", int(k))
+	}
+	return kinds[k]
+}
 
 // Error is every error that this package returns.
 type Error struct {
@@ -37,6 +48,9 @@ type Error struct {
 func (e *Error) Error() string {
 	return e.Renamed(func(name string) string { return name })
 }
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.Kind }
 
 // Renamed returns the sentence with other names in it, for callers who know an
 // op, an argument, an attribute, a type or a function by another one. Words

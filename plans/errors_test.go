@@ -1,6 +1,7 @@
 package plans_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ func requireKind(t *testing.T, err error, kind plans.Kind) *plans.Error {
 	var e *plans.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, kind, e.Kind, "%v", err)
+	require.ErrorIs(t, err, kind)
 	return e
 }
 
@@ -33,5 +35,15 @@ func TestRenamed(t *testing.T) {
 		e := requireKind(t, err, plans.InvalidProblem)
 		require.Equal(t, want, e.Renamed(strings.ToUpper))
 		require.NotContains(t, e.Error(), "\x00")
+	}
+}
+
+// A kind is an error of its own, and another than the others.
+func TestKinds(t *testing.T) {
+	_, err := plans.Parse("")
+	require.NotErrorIs(t, err, plans.InvalidArgument)
+	require.ErrorIs(t, fmt.Errorf("a program's: %w", err), plans.InvalidProblem)
+	for kind, text := range map[plans.Kind]string{-1: "kind(-1)", plans.InvalidProblem: "invalid problem", plans.DeviceError: "device", plans.Internal: "internal", plans.Internal + 1: "kind(9)"} {
+		require.EqualError(t, kind, text)
 	}
 }

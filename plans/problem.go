@@ -260,16 +260,26 @@ func (p Problem) Device() tensor.Device { return p.device }
 
 // DType returns the type of an argument, tensor.None where it is absent. It
 // panics for an argument that the op does not have: Describe lists those.
-func (p Problem) DType(name string) tensor.DType { return p.types[p.op.arg(name)] }
+func (p Problem) DType(name string) tensor.DType { return p.types[p.index(name)] }
 
 // Shape returns a copy of the shape of an argument, in elements (also of
 // packed codes), nil where it is absent. It panics for an argument that the op
 // does not have.
-func (p Problem) Shape(name string) []int64 { return slices.Clone(p.shapes[p.op.arg(name)]) }
+func (p Problem) Shape(name string) []int64 { return slices.Clone(p.shapes[p.index(name)]) }
 
-func (p *Problem) has(name string) bool { return p.types[p.op.arg(name)] != tensor.None }
+// index returns the place of an argument among the op's.
+func (p *Problem) index(name string) int {
+	if p.op != nil {
+		if i := p.op.arg(name); i >= 0 {
+			return i
+		}
+	}
+	panic(fmt.Sprintf("plans: the op %q has no argument %q", p.Op(), name))
+}
 
-func (p *Problem) setShape(name string, shape []int64) { p.shapes[p.op.arg(name)] = shape }
+func (p *Problem) has(name string) bool { return p.types[p.index(name)] != tensor.None }
+
+func (p *Problem) setShape(name string, shape []int64) { p.shapes[p.index(name)] = shape }
 
 func (p *Problem) errorf(arg, format string, a ...any) error {
 	return errorf(InvalidProblem, p.op.name, arg, format, a...)

@@ -32,6 +32,8 @@ func TestTextRoundTrip(t *testing.T) {
 	require.Equal(t, device, p.String())
 	require.Equal(t, tensor.Device{Kind: tensor.CUDA, Index: 3}, p.Device())
 	require.Equal(t, "", plans.Problem{}.String())
+	require.PanicsWithValue(t, `plans: the op "embedding" has no argument "x"`, func() { p.DType("x") })
+	require.PanicsWithValue(t, `plans: the op "" has no argument "x"`, func() { plans.Problem{}.Shape("x") })
 }
 
 // Defaults are left out; what differs from them stays.

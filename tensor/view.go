@@ -114,8 +114,11 @@ func Scalar[T Element](value T) View { return Of([]T{value}, []int64{}...) }
 // holds the shape that it is given, as Of's does. The shape counts elements; packed
 // codes are made as a plan takes them, as bytes: U8 with ceil(D / 2) along the last
 // dimension, and a shape of their own. It panics for a negative extent, for packed
-// codes without a dimension, and where the tensor exceeds the address space.
+// codes without a dimension, for None, and where the tensor exceeds the address space.
 func New(dtype DType, shape ...int64) View {
+	if dtype.Size() == 0 {
+		panic(fmt.Sprintf("tensor.New: %s is not an element type", dtype))
+	}
 	if dtype.Packed() {
 		if len(shape) == 0 {
 			panic(fmt.Sprintf("tensor.New: %s has shape []; want at least one dimension to pack along", dtype))
@@ -125,7 +128,7 @@ func New(dtype DType, shape ...int64) View {
 	}
 	v := View{DType: dtype, Shape: shape}
 	n := v.NumElements()
-	if n < 0 || n > (math.MaxInt-7)/max(1, dtype.Size()) {
+	if n < 0 || n > (math.MaxInt-7)/dtype.Size() {
 		panic(fmt.Sprintf("tensor.New: no memory has the shape %v", shape))
 	}
 	// Words, so that elements of every type are aligned.
@@ -244,16 +247,19 @@ func joined(shape []int64, separator string) string {
 }
 
 // Bytes returns the memory of a compact CPU tensor. It panics for any other, and
-// where Low and High say that the memory is not all there.
+// where the memory is not all there: by Low and High, a nil pointer or the shape.
 func Bytes(v View) []byte {
 	if !v.IsContiguous() || !v.Device.IsCPU() {
 		panic("tensor.Bytes: the tensor is not compact in host memory")
 	}
 	lo, hi := v.Extent()
-	if hi > lo && (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
+	switch {
+	case hi > lo && (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High):
 		panic(fmt.Sprintf("tensor.Bytes: %s spans bytes [%d, %d) of its memory, which has [%d, %d)", v, lo, hi, v.Low, v.High))
+	case hi > lo && v.Data == nil, hi == math.MaxInt64:
+		panic(fmt.Sprintf("tensor.Bytes: %s has no memory", v))
 	}
-	return unsafe.Slice((*byte)(v.Data), v.NumElements()*v.DType.Size())
+	return unsafe.Slice((*byte)(v.Data), hi-lo)
 }
 
 // Slice returns the elements of a compact CPU tensor. It panics when T is not

@@ -65,6 +65,15 @@ func TestViews(t *testing.T) {
 	longer.Shape = []int64{2, 4}
 	require.PanicsWithValue(t, "tensor.Bytes: f32[2,4] spans bytes [0, 32) of its memory, which has [0, 24)", func() { tensor.Bytes(longer) })
 	require.Panics(t, func() { tensor.Slice[float32](longer) })
+	for text, shape := range map[string][]int64{"f32[3]": {3}, "f32[4611686018427387904]": {1 << 62}, "f32[-3]": {-3}, "f32[-1,0]": {-1, 0}} {
+		nowhere := tensor.View{DType: tensor.F32, Shape: shape}
+		require.PanicsWithValue(t, "tensor.Bytes: "+text+" has no memory", func() { tensor.Bytes(nowhere) })
+		nowhere.Data = v.Data
+		if len(shape) > 1 || shape[0] != 3 { // no memory is as large, or as small
+			require.PanicsWithValue(t, "tensor.Bytes: "+text+" has no memory", func() { tensor.Slice[float32](nowhere) })
+		}
+	}
+	require.Empty(t, tensor.Bytes(tensor.View{}))
 	longer.Shape = []int64{9, 0}
 	require.Empty(t, tensor.Bytes(longer))
 	one := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{1, 3}, Strides: []int64{77, 1}}
@@ -87,6 +96,8 @@ func TestNew(t *testing.T) {
 		require.PanicsWithValue(t, "tensor.New: "+d.String()+" has shape []; want at least one dimension to pack along", func() { tensor.New(d) })
 		require.Panics(t, func() { tensor.New(d, -1) })
 	}
+	require.PanicsWithValue(t, "tensor.New: none is not an element type", func() { tensor.New(tensor.None, 3) })
+	require.PanicsWithValue(t, "tensor.New: dtype(99) is not an element type", func() { tensor.New(99) })
 	require.Panics(t, func() { tensor.New(tensor.F32, -1) })
 	require.Panics(t, func() { tensor.New(tensor.F64, math.MaxInt64/4) })
 	v := tensor.New(tensor.F16, 3)

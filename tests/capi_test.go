@@ -124,6 +124,21 @@ func TestSpans(t *testing.T) {
 	runProgram(t, nil, compile(t, library(t), "c++", "cpp/tensors.cpp", "-std=c++20"))
 }
 
+// TestWithoutExceptions holds that isobit.hpp says what it needs, and that isobit.h needs none.
+func TestWithoutExceptions(t *testing.T) {
+	library(t) // skips without a compiler
+	check := func(header string) (string, error) {
+		out, err := exec.Command(compiler("CXX", "c++"), "-std=c++17", "-fno-exceptions", "-fsyntax-only", "-x", "c++", header).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := check("../include/isobit.hpp"); err == nil || !strings.Contains(out, "isobit.hpp throws exceptions") {
+		t.Errorf("isobit.hpp without exceptions gave %v:\n%s", err, out)
+	}
+	if out, err := check("../include/isobit.h"); err != nil {
+		t.Errorf("isobit.h without exceptions gave %v:\n%s", err, out)
+	}
+}
+
 // TestCasesCoverOps holds that the consumers run every operation there is.
 func TestCasesCoverOps(t *testing.T) {
 	cases, err := os.ReadFile("cases.txt")

@@ -9,43 +9,19 @@ import (
 	"testing"
 )
 
-// prefix lays the library, headers and package files out as a wheel does.
+// prefix installs the library, with a program to build beside it.
 func prefix(t *testing.T) (root, version string) {
 	t.Helper()
-	dir := library(t)
-	header, err := os.ReadFile("../include/isobit.h")
+	root = t.TempDir()
+	run(t, nil, "sh", "../capi/install.sh", root, filepath.Join(library(t), "libisobit.so.1"))
+	for from, to := range map[string]string{"cpp/testing.hpp": "testing.hpp", "cpp/wrapper.cpp": "main.cpp", "cpp/CMakeLists.txt": "CMakeLists.txt"} {
+		run(t, nil, "cp", from, filepath.Join(root, to))
+	}
+	header, err := os.ReadFile(filepath.Join(root, "include/isobit.h"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	version = string(regexp.MustCompile(`#define ISOBIT_VERSION "(.*)"`).FindSubmatch(header)[1])
-	root = t.TempDir()
-	for from, to := range map[string]string{
-		filepath.Join(dir, "libisobit.so.1"):        "lib/libisobit.so.1",
-		"../include/isobit.h":                       "include/isobit.h",
-		"../include/isobit.hpp":                     "include/isobit.hpp",
-		"../capi/package/isobitConfig.cmake":        "lib/cmake/isobit/isobitConfig.cmake",
-		"../capi/package/isobitConfigVersion.cmake": "lib/cmake/isobit/isobitConfigVersion.cmake",
-		"../capi/package/isobit.pc.in":              "lib/pkgconfig/isobit.pc",
-		"cpp/testing.hpp":                           "testing.hpp",
-		"cpp/wrapper.cpp":                           "main.cpp",
-		"cpp/CMakeLists.txt":                        "CMakeLists.txt",
-	} {
-		data, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(from, ".in") {
-			data = []byte(strings.ReplaceAll(string(data), "@VERSION@", version))
-		}
-		to = filepath.Join(root, to)
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root, version
+	return root, string(regexp.MustCompile(`#define ISOBIT_VERSION "(.*)"`).FindSubmatch(header)[1])
 }
 
 func TestCMake(t *testing.T) {
@@ -69,6 +45,16 @@ func TestCMake(t *testing.T) {
 		"0.0.1..." + version: true, "0.0.1...<" + version: false, "0.0.1...0.0.2": false, version + "...<0.999": true,
 	} {
 		serves(want, served)
+	}
+	// Nor does it serve 32 bits; before a project says which there are, it serves all.
+	for bytes, unsuitable := range map[string]string{"4": "TRUE", "8": "", "": ""} {
+		script := filepath.Join(root, "bits.cmake")
+		text := "set(CMAKE_SIZEOF_VOID_P \"" + bytes + "\")\ninclude(${CMAKE_CURRENT_LIST_DIR}/lib/cmake/isobit/isobitConfigVersion.cmake)\n" +
+			"if(NOT \"${PACKAGE_VERSION_UNSUITABLE}\" STREQUAL \"" + unsuitable + "\")\n  message(FATAL_ERROR \"${PACKAGE_VERSION_UNSUITABLE}\")\nendif()\n"
+		if err := os.WriteFile(script, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		run(t, nil, "cmake", "-P", script)
 	}
 	// A later major version serves none of the programs written for 0.
 	header := filepath.Join(root, "include/isobit.h")

@@ -17,3 +17,8 @@ else()
     set(PACKAGE_VERSION_EXACT TRUE)
   endif()
 endif()
+# The library is of 64 bits, and so must be what links to it.
+if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+  set(PACKAGE_VERSION "${PACKAGE_VERSION} (64bit)")
+  set(PACKAGE_VERSION_UNSUITABLE TRUE)
+endif()

@@ -112,7 +112,7 @@ typedef struct {
   const DLPackExchangeAPI *api;
   DLManagedTensorVersioned *versioned; /* to be released, where the object came by __dlpack__ */
   DLManagedTensor *unversioned;
-  int read_only; /* as __dlpack__ said: torch's tensors never are */
+  const char *unwritable; /* why nothing may be written there, as __dlpack__ says, or NULL: torch's tensors always may */
   const torch_dtype *packed; /* bytes that hold two codes of this type each, last of them in a row; or NULL */
   int64_t last;
   union {

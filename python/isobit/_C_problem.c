@@ -62,8 +62,8 @@ typedef struct {
 
 static int take_written(plan_args *c, int i) {
   tensor_arg *a = &c->args[i];
-  if (a->read_only) {
-    PyErr_Format(PyExc_ValueError, "isobit: %s is read-only and would be written", positions[i]);
+  if (a->unwritable) {
+    PyErr_Format(PyExc_ValueError, "isobit: %s is %s and would be written", positions[i], a->unwritable);
     return -1;
   }
   int is_tensor = is_plain(a->object) ? 1 : PyObject_IsInstance(a->object, torch.types[0]);

@@ -29,6 +29,7 @@ static void tensors(void) {
   FAILS(ISOBIT_INVALID_ARGUMENT, "zero_point", run(&x.dl, &scale.dl, NULL, &q.dl, err, sizeof err));
   BAD_X(": x ", bad.dl.data = NULL);
   BAD_X(": x ", bad.dl.data = (void *)(uintptr_t)64);
+  BAD_X("no memory", bad.dl.data = (void *)(UINTPTR_MAX - 4095));
   BAD_X("byte_offset", bad.dl.byte_offset = 64 - (uint64_t)(uintptr_t)bad.dl.data);
   BAD_X("byte_offset", bad.dl.byte_offset = UINT64_MAX - 3);
   BAD_X("byte_offset", bad.dl.byte_offset = UINT64_C(1) << 63);
@@ -112,6 +113,11 @@ static void workspaces(void) {
         isobit_plan_run(p, NULL, grad_output.dl.data, bytes, args, 3, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "workspace",
         isobit_plan_run(p, NULL, (void *)(uintptr_t)8, bytes, args, 3, err, sizeof err));
+  /* Memory that mmap did not give, and an end that is beyond all addresses. */
+  FAILS(ISOBIT_INVALID_ARGUMENT, "workspace",
+        isobit_plan_run(p, NULL, (void *)UINTPTR_MAX, bytes, args, 3, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "workspace",
+        isobit_plan_run(p, NULL, (void *)(UINTPTR_MAX - 8191), bytes, args, 3, err, sizeof err));
   CHECK(((unsigned char *)grad_weight.dl.data)[0] == 0xa5, "a failed run wrote");
   OK(isobit_plan_run(p, NULL, workspace, bytes, args, 3, err, sizeof err));
   OK(isobit_plan_run(p, NULL, workspace, UINT64_MAX, args, 3, err, sizeof err)); /* more is fine */

@@ -1,6 +1,10 @@
 // isobit.hpp: tensors and their extents.
 #include "testing.hpp"
 
+#ifdef __STDCPP_BFLOAT16_T__
+#include <stdfloat>
+#endif
+
 namespace {
 
 void tensors() {
@@ -23,6 +27,11 @@ void tensors() {
   CHECK(absent.present());
   float value = 0;
   CHECK(isobit::Tensor(&value, {}).dl()->ndim == 0);
+  const isobit::Tensor there = copy.on({kDLCUDA, 3});
+  CHECK(there.dl()->device.device_type == kDLCUDA && there.dl()->device.device_id == 3);
+  CHECK(there.dl()->shape != copy.dl()->shape && there.dl()->shape[1] == 3 && copy.dl()->device.device_type == kDLCPU);
+  CHECK(thrown(": x is on cuda:3; want cpu", [&] { plan.run({there, {scale, {2}}, {}, {q.data(), {2, 3}}}); }) ==
+        ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {2, 3}, {3}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("strides differ", [&] { isobit::Tensor(x.data(), {3}, {3, 1}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("8 elements", [&] { isobit::Tensor(x, {2, 4}); }) == ISOBIT_INVALID_ARGUMENT);
@@ -45,6 +54,16 @@ void extents() {
   CHECK(isobit::Tensor(x).dl()->ndim == 1 && isobit::Tensor(x, shape).dl()->shape[1] == 3);
   CHECK(thrown("9 dimensions; want at most 8", [&] { isobit::Tensor(x.data(), std::vector<int64_t>(9, 1)); }) ==
         ISOBIT_INVALID_ARGUMENT);
+  // Extents of any integer types, side by side, and those of an array or a list that has a name.
+  const size_t rows = 2, columns = 3;
+  const unsigned short two = 2;
+  const int64_t array[] = {2, 3};
+  const std::initializer_list<int64_t> list{2, 3};
+  for (const isobit::Tensor &t : {isobit::Tensor(x, {rows, columns}), isobit::Tensor(x, {two, 3}),
+                                  isobit::Tensor(x.data(), array), isobit::Tensor(x.data(), list)})
+    CHECK(t.dl()->ndim == 2 && t.dl()->shape[0] == 2 && t.dl()->shape[1] == 3);
+  CHECK(isobit::Tensor(x.data(), {x.size()}).dl()->shape[0] == 6 && isobit::Tensor(x.data(), {0, columns}).present());
+  CHECK(thrown("extent -1", [&] { isobit::Tensor(x, {SIZE_MAX, rows}); }) == ISOBIT_INVALID_ARGUMENT);
 #ifdef __cpp_lib_span
   q.fill(0);
   plan.run({{x.data(), shape, strides}, std::span<const float>(scale), {}, {std::span<int8_t>(q), shape}});
@@ -63,6 +82,11 @@ void types() {
   const std::vector<isobit::f16> f16(1);
   const std::vector<isobit::bf16> bf16(1);
   CHECK(is(e4m3, 10, 8) && is(e5m2, 12, 8) && is(f16, kDLFloat, 16) && is(bf16, kDLBfloat, 16));
+#ifdef __STDCPP_BFLOAT16_T__ /* of the size of std::float16_t */
+  const std::bfloat16_t standard_bf16[1]{};
+  const std::float16_t standard_f16[1]{};
+  CHECK(is({standard_bf16, {1}}, kDLBfloat, 16) && is({standard_f16, {1}}, kDLFloat, 16));
+#endif
   const float f32[1]{};
   const double f64[1]{};
   CHECK(is({f32, {1}}, kDLFloat, 32) && is({f64, {1}}, kDLFloat, 64));

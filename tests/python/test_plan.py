@@ -26,6 +26,27 @@ def test_read_only_output():
     assert not q.any()
 
 
+def test_copied_output():
+    """What is written to a copy that a producer made for this call is lost."""
+
+    class Copies:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __dlpack__(self, **asked):
+            return self.array.__dlpack__(**asked, copy=True)
+
+    q = np.zeros(6, np.int8)
+    isobit.Plan(PROBLEM).run(Copies(np.full(6, 3, np.float32)), np.float32([1]), None, q)
+    assert q.tolist() == [3] * 6
+    with pytest.raises(ValueError, match="q is a copy, as its __dlpack__ says, and would be written"):
+        isobit.Plan(PROBLEM).run(np.ones(6, np.float32), np.float32([1]), None, Copies(q))
+    assert q.tolist() == [3] * 6
+
+
 def test_read_only_input():
     x, q = np.ones(6, np.float32), np.zeros(6, np.int8)
     x.setflags(write=False)
