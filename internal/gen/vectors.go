@@ -16,6 +16,7 @@ import (
 func autodiffLoops(c *build.Context) {
 	globals := newTables()
 	vectors(c, globals)
+	compareRows(c, globals)
 	addLanes(c)
 	maxPool2(c)
 	functions(c, globals)

@@ -5858,6 +5858,1542 @@ narrow_test:
 	VZEROUPPER
 	RET
 
+// func equalAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512F32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+DATA all32_1010101<>+0(SB)/4, $0x01010101
+DATA all32_1010101<>+4(SB)/4, $0x01010101
+DATA all32_1010101<>+8(SB)/4, $0x01010101
+DATA all32_1010101<>+12(SB)/4, $0x01010101
+DATA all32_1010101<>+16(SB)/4, $0x01010101
+DATA all32_1010101<>+20(SB)/4, $0x01010101
+DATA all32_1010101<>+24(SB)/4, $0x01010101
+DATA all32_1010101<>+28(SB)/4, $0x01010101
+DATA all32_1010101<>+32(SB)/4, $0x01010101
+DATA all32_1010101<>+36(SB)/4, $0x01010101
+DATA all32_1010101<>+40(SB)/4, $0x01010101
+DATA all32_1010101<>+44(SB)/4, $0x01010101
+DATA all32_1010101<>+48(SB)/4, $0x01010101
+DATA all32_1010101<>+52(SB)/4, $0x01010101
+DATA all32_1010101<>+56(SB)/4, $0x01010101
+DATA all32_1010101<>+60(SB)/4, $0x01010101
+GLOBL all32_1010101<>(SB), RODATA|NOPTR, $64
+
+// func equalAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512F64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func equalAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2F32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPS    $0x00, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x00, Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VCMPPS    $0x00, Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VCMPPS    $0x00, Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA halves32<>+0(SB)/4, $0x00000000
+DATA halves32<>+4(SB)/4, $0x00000004
+DATA halves32<>+8(SB)/4, $0x00000001
+DATA halves32<>+12(SB)/4, $0x00000005
+DATA halves32<>+16(SB)/4, $0x00000002
+DATA halves32<>+20(SB)/4, $0x00000006
+DATA halves32<>+24(SB)/4, $0x00000003
+DATA halves32<>+28(SB)/4, $0x00000007
+DATA halves32<>+32(SB)/4, $0x00000000
+DATA halves32<>+36(SB)/4, $0x00000004
+DATA halves32<>+40(SB)/4, $0x00000001
+DATA halves32<>+44(SB)/4, $0x00000005
+DATA halves32<>+48(SB)/4, $0x00000002
+DATA halves32<>+52(SB)/4, $0x00000006
+DATA halves32<>+56(SB)/4, $0x00000003
+DATA halves32<>+60(SB)/4, $0x00000007
+GLOBL halves32<>(SB), RODATA|NOPTR, $64
+
+// func equalAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2F64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPD    $0x00, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPD    $0x00, Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VCMPPD    $0x00, Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VCMPPD    $0x00, Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VCMPPD    $0x00, Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VCMPPD    $0x00, Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VCMPPD    $0x00, Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VCMPPD    $0x00, Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512F32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512F64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2F32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPS    $0x01, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x01, Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VCMPPS    $0x01, Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VCMPPS    $0x01, Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2F64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPD    $0x01, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPD    $0x01, Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VCMPPD    $0x01, Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VCMPPD    $0x01, Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VCMPPD    $0x01, Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VCMPPD    $0x01, Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VCMPPD    $0x01, Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VCMPPD    $0x01, Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessEqualAVX512F32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessEqualAVX512F64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessEqualAVX2F32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPS    $0x12, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x12, Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VCMPPS    $0x12, Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VCMPPS    $0x12, Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessEqualAVX2F64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPD    $0x12, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPD    $0x12, Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VCMPPD    $0x12, Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VCMPPD    $0x12, Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VCMPPD    $0x12, Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VCMPPD    $0x12, Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VCMPPD    $0x12, Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VCMPPD    $0x12, Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func equalAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512I32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPEQD   Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPEQD   Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPEQD   Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPEQD   Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func equalAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512I64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPEQQ   Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPEQQ   Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPEQQ   Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPEQQ   Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VPCMPEQQ   Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VPCMPEQQ   Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VPCMPEQQ   Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VPCMPEQQ   Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func equalAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2I32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPEQD  Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPEQD  Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VPCMPEQD  Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VPCMPEQD  Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func equalAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2I64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPEQQ  Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPEQQ  Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VPCMPEQQ  Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VPCMPEQQ  Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VPCMPEQQ  Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VPCMPEQQ  Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VPCMPEQQ  Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VPCMPEQQ  Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512I32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPGTD   Z2, Z3, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPGTD   Z2, Z3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPGTD   Z2, Z3, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPGTD   Z2, Z3, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512I64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPGTQ   Z2, Z3, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPGTQ   Z2, Z3, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPGTQ   Z2, Z3, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPGTQ   Z2, Z3, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VPCMPGTQ   Z2, Z3, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VPCMPGTQ   Z2, Z3, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VPCMPGTQ   Z2, Z3, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VPCMPGTQ   Z2, Z3, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2I32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPGTD  Y2, Y3, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPGTD  Y3, Y4, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VPCMPGTD  Y4, Y5, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VPCMPGTD  Y5, Y6, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2I64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPGTQ  Y2, Y3, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPGTQ  Y3, Y4, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VPCMPGTQ  Y3, Y4, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VPCMPGTQ  Y4, Y5, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VPCMPGTQ  Y4, Y5, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VPCMPGTQ  Y5, Y6, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VPCMPGTQ  Y5, Y6, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VPCMPGTQ  Y6, Y7, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
 // func addLanesAVX2(acc *[64]float32, x *float32, n int)
 // Requires: AVX
 TEXT ·addLanesAVX2(SB), NOSPLIT, $0-24
