@@ -17,6 +17,7 @@ func autodiffLoops(c *build.Context) {
 	globals := newTables()
 	vectors(c, globals)
 	compareRows(c, globals)
+	castRows(c, globals)
 	addLanes(c)
 	maxPool2(c)
 	functions(c, globals)

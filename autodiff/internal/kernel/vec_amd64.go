@@ -124,6 +124,23 @@ func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int {
 	return n
 }
 
+var castLoops = [castsOf]func(z, x *uint8, n int){
+	bf16ToF32: bf16ToF32AVX2, f16ToF32: f16ToF32AVX2, f64ToF32: f64ToF32AVX2,
+	f32ToF64: f32ToF64AVX2, f32ToF16: f32ToF16AVX2, f32ToBF16: f32ToBF16AVX2,
+}
+
+// fastCast casts the first elements and returns how many.
+func fastCast[Z, X any](of castOf, z []Z, x []X) int {
+	n := len(z) &^ 7
+	if !hasAVX2() {
+		return 0
+	}
+	for at := 0; at < n; at += runLength {
+		castLoops[of](as[uint8](&z[at]), as[uint8](&x[at]), min(runLength, n-at))
+	}
+	return n
+}
+
 const tapLines = 4
 
 // fastTaps does tapLines lines.

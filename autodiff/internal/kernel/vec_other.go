@@ -14,6 +14,8 @@ func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 
 func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int { return 0 }
 
+func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
+
 const tapLines = 1
 
 func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {}

@@ -440,6 +440,36 @@ func lessAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not b
 //go:noescape
 func lessAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 
+// z[i] = f32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func bf16ToF32AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f16ToF32AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f64ToF32AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f64(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f32ToF64AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f16(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f32ToF16AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = bf16(x[i]), a NaN keeping its upper bits, for n a multiple of 8, not 0.
+//
+//go:noescape
+func f32ToBF16AVX2(z *uint8, x *uint8, n int)
+
 // addLanesAVX2 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
 //
 //go:noescape

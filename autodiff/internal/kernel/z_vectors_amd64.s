@@ -7394,6 +7394,178 @@ block:
 	VZEROUPPER
 	RET
 
+// func bf16ToF32AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·bf16ToF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f16ToF32AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, F16C
+TEXT ·f16ToF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f64ToF32AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX
+TEXT ·f64ToF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VCVTPD2PSY (CX), X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY 32(CX), X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, DX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func f32ToF64AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX
+TEXT ·f32ToF64AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VCVTPS2PD (CX), Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPS2PD 16(CX), Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f32ToF16AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, F16C
+TEXT ·f32ToF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VMOVUPS   (CX), Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x10, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f32ToBF16AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·f32ToBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VMOVUPS   (CX), Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPOR      all32_400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y1
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y1, Y1
+	VPERMQ    $0x08, Y1, Y1
+	VMOVDQU   X1, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x10, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+DATA all32_1<>+32(SB)/4, $0x00000001
+DATA all32_1<>+36(SB)/4, $0x00000001
+DATA all32_1<>+40(SB)/4, $0x00000001
+DATA all32_1<>+44(SB)/4, $0x00000001
+DATA all32_1<>+48(SB)/4, $0x00000001
+DATA all32_1<>+52(SB)/4, $0x00000001
+DATA all32_1<>+56(SB)/4, $0x00000001
+DATA all32_1<>+60(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fff<>+0(SB)/4, $0x00007fff
+DATA all32_7fff<>+4(SB)/4, $0x00007fff
+DATA all32_7fff<>+8(SB)/4, $0x00007fff
+DATA all32_7fff<>+12(SB)/4, $0x00007fff
+DATA all32_7fff<>+16(SB)/4, $0x00007fff
+DATA all32_7fff<>+20(SB)/4, $0x00007fff
+DATA all32_7fff<>+24(SB)/4, $0x00007fff
+DATA all32_7fff<>+28(SB)/4, $0x00007fff
+DATA all32_7fff<>+32(SB)/4, $0x00007fff
+DATA all32_7fff<>+36(SB)/4, $0x00007fff
+DATA all32_7fff<>+40(SB)/4, $0x00007fff
+DATA all32_7fff<>+44(SB)/4, $0x00007fff
+DATA all32_7fff<>+48(SB)/4, $0x00007fff
+DATA all32_7fff<>+52(SB)/4, $0x00007fff
+DATA all32_7fff<>+56(SB)/4, $0x00007fff
+DATA all32_7fff<>+60(SB)/4, $0x00007fff
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+
+DATA all32_400000<>+0(SB)/4, $0x00400000
+DATA all32_400000<>+4(SB)/4, $0x00400000
+DATA all32_400000<>+8(SB)/4, $0x00400000
+DATA all32_400000<>+12(SB)/4, $0x00400000
+DATA all32_400000<>+16(SB)/4, $0x00400000
+DATA all32_400000<>+20(SB)/4, $0x00400000
+DATA all32_400000<>+24(SB)/4, $0x00400000
+DATA all32_400000<>+28(SB)/4, $0x00400000
+DATA all32_400000<>+32(SB)/4, $0x00400000
+DATA all32_400000<>+36(SB)/4, $0x00400000
+DATA all32_400000<>+40(SB)/4, $0x00400000
+DATA all32_400000<>+44(SB)/4, $0x00400000
+DATA all32_400000<>+48(SB)/4, $0x00400000
+DATA all32_400000<>+52(SB)/4, $0x00400000
+DATA all32_400000<>+56(SB)/4, $0x00400000
+DATA all32_400000<>+60(SB)/4, $0x00400000
+GLOBL all32_400000<>(SB), RODATA|NOPTR, $64
+
 // func addLanesAVX2(acc *[64]float32, x *float32, n int)
 // Requires: AVX
 TEXT ·addLanesAVX2(SB), NOSPLIT, $0-24
