@@ -18,6 +18,7 @@ func autodiffLoops(c *build.Context) {
 	vectors(c, globals)
 	compareRows(c, globals)
 	castRows(c, globals)
+	adamRows(c, globals)
 	addLanes(c)
 	maxPool2(c)
 	functions(c, globals)

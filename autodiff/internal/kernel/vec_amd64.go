@@ -141,6 +141,28 @@ func fastCast[Z, X any](of castOf, z []Z, x []X) int {
 	return n
 }
 
+// fastAdam takes the first elements' step and returns how many.
+func fastAdam[T Float](o *Adam[T], p, g, m, v []T) int {
+	lanes := 32 / int(unsafe.Sizeof(o.Rate))
+	if !hasAVX2() {
+		return 0
+	}
+	f32, f64 := adamAVX2F32, adamAVX2F64
+	if cpu.Allowed() == cpu.AVX512 && len(p) >= 2*lanes {
+		f32, f64, lanes = adamAVX512F32, adamAVX512F64, 2*lanes
+	}
+	n := len(p) &^ (lanes - 1)
+	for at := 0; at < n; at += runLength {
+		length := min(runLength, n-at)
+		if isFloat32[T]() {
+			f32(as[float32](&p[at]), as[float32](&g[at]), as[float32](&m[at]), as[float32](&v[at]), as[[8]float32](o), length)
+		} else {
+			f64(as[float64](&p[at]), as[float64](&g[at]), as[float64](&m[at]), as[float64](&v[at]), as[[8]float64](o), length)
+		}
+	}
+	return n
+}
+
 const tapLines = 4
 
 // fastTaps does tapLines lines.

@@ -16,6 +16,8 @@ func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int { r
 
 func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
 
+func fastAdam[T Float](o *Adam[T], p, g, m, v []T) int { return 0 }
+
 const tapLines = 1
 
 func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {}

@@ -470,6 +470,26 @@ func f32ToF16AVX2(z *uint8, x *uint8, n int)
 //go:noescape
 func f32ToBF16AVX2(z *uint8, x *uint8, n int)
 
+// adamAVX512F32 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX512F32(p *float32, dp *float32, m *float32, v *float32, numbers *[8]float32, n int)
+
+// adamAVX512F64 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX512F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]float64, n int)
+
+// adamAVX2F32 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX2F32(p *float32, dp *float32, m *float32, v *float32, numbers *[8]float32, n int)
+
+// adamAVX2F64 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX2F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]float64, n int)
+
 // addLanesAVX2 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
 //
 //go:noescape
