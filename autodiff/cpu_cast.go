@@ -108,6 +108,14 @@ func whole(v float64) int64 {
 
 // convert casts elements, each rounded once.
 func convert(t kernel.Threads, z, x *cpuTensor) {
+	if direct := directCasts[[2]tensor.DType{x.dtype, z.dtype}]; direct != nil {
+		t.For(z.n, 1, castBlock, func(lo, hi int) { direct(z, x, lo, hi) })
+	} else {
+		convertBlocks(t, z, x)
+	}
+}
+
+func convertBlocks(t kernel.Threads, z, x *cpuTensor) {
 	to, of := castings[z.dtype], castings[x.dtype]
 	t.For(z.n, 8, castBlock, func(lo, hi int) {
 		b := castBuffers.Get().(*castBuffer)

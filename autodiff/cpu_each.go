@@ -79,27 +79,16 @@ func addInPlace[T kernel.Float](k *call) error {
 
 // sgd follows PyTorch: momentum * v + g, Nesterov's variant too.
 func sgd[T kernel.Float](k *call) error {
-	lr, momentum, decay := T(k.at.Floats[0]), T(k.at.Floats[1]), T(k.at.Floats[2])
-	nesterov := k.at.Nesterov
+	o := kernel.SGD[T]{Rate: T(k.at.Floats[0]), Momentum: T(k.at.Floats[1]), Decay: T(k.at.Floats[2]), Nesterov: k.at.Nesterov}
 	p, g, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2])
 	k.t.For(len(p), 2, 64, func(lo, hi int) {
-		p, g := p[lo:hi], g[lo:hi]
-		if v == nil && decay == 0 {
-			kernel.Descend(p, g, lr)
-			return
-		}
-		for i := range p {
-			d := g[i] + T(decay*p[i])
-			if v != nil {
-				m := T(momentum*v[lo+i]) + d
-				v[lo+i] = m
-				if nesterov {
-					d += T(momentum * m)
-				} else {
-					d = m
-				}
-			}
-			p[i] -= T(lr * d)
+		switch {
+		case v != nil:
+			o.Step(p[lo:hi], g[lo:hi], v[lo:hi])
+		case o.Decay != 0:
+			o.Step(p[lo:hi], g[lo:hi], nil)
+		default:
+			kernel.Descend(p[lo:hi], g[lo:hi], o.Rate)
 		}
 	})
 	return nil
@@ -111,23 +100,14 @@ func adam[T kernel.Float](k *call) error {
 	a := k.at.Floats
 	fix1 := 1 - detmath.Pow(a[1], a[5])
 	fix2 := math.Sqrt(1 - detmath.Pow(a[2], a[5]))
-	rate, root, eps := T(a[0]/fix1), T(fix2), T(a[3])
-	b2, c1, c2 := T(a[2]), T(1-a[1]), T(1-a[2])
-	keep, decay := T(1), T(a[4])
+	o := &kernel.Adam[T]{
+		Keep: 1, Decay: T(a[4]), OneLessBeta1: T(1 - a[1]), Beta2: T(a[2]), OneLessBeta2: T(1 - a[2]),
+		Rate: T(a[0] / fix1), Root: T(fix2), Eps: T(a[3]),
+	}
 	if k.at.Decoupled {
-		keep, decay = T(1-float64(a[0]*a[4])), 0
+		o.Keep, o.Decay = T(1-float64(a[0]*a[4])), 0
 	}
 	p, g, m, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]), elements[T](k.in[3])
-	k.t.For(len(p), 8, 64, func(lo, hi int) {
-		p, g, m, v := p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi]
-		for i := range p {
-			w := T(p[i] * keep)
-			d := g[i] + T(decay*p[i])
-			mi := m[i] + T((d-m[i])*c1)
-			vi := T(v[i]*b2) + T(T(d*d)*c2)
-			m[i], v[i] = mi, vi
-			p[i] = w - T(rate*mi)/(T(math.Sqrt(float64(vi)))/root+eps)
-		}
-	})
+	k.t.For(len(p), 8, 64, func(lo, hi int) { o.Step(p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi]) })
 	return nil
 }

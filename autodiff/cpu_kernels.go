@@ -18,15 +18,15 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpMinimum: arith(kernel.Minimum[float32](), kernel.Minimum[float64](), kernel.Minimum[int32](), kernel.Minimum[int64]()),
 	OpPow:     arith(kernel.Of(kernel.Pow[float32]), kernel.Of(kernel.Pow[float64]), kernel.Binary[int32, int32]{}, kernel.Binary[int64, int64]{}),
 
-	OpEqual:        arith(kernel.Of(equal[float32]), kernel.Of(equal[float64]), kernel.Of(equal[int32]), kernel.Of(equal[int64])),
-	OpNotEqual:     arith(kernel.Of(notEqual[float32]), kernel.Of(notEqual[float64]), kernel.Of(notEqual[int32]), kernel.Of(notEqual[int64])),
-	OpLess:         arith(kernel.Of(less[float32]), kernel.Of(less[float64]), kernel.Of(less[int32]), kernel.Of(less[int64])),
-	OpLessEqual:    arith(kernel.Of(lessEqual[float32]), kernel.Of(lessEqual[float64]), kernel.Of(lessEqual[int32]), kernel.Of(lessEqual[int64])),
-	OpGreater:      arith(kernel.Of(swapped(less[float32])), kernel.Of(swapped(less[float64])), kernel.Of(swapped(less[int32])), kernel.Of(swapped(less[int64]))),
-	OpGreaterEqual: arith(kernel.Of(swapped(lessEqual[float32])), kernel.Of(swapped(lessEqual[float64])), kernel.Of(swapped(lessEqual[int32])), kernel.Of(swapped(lessEqual[int64]))),
-	OpAnd:          bools(func(x, y uint8) uint8 { return x & y }),
-	OpOr:           bools(func(x, y uint8) uint8 { return x | y }),
-	OpXor:          bools(func(x, y uint8) uint8 { return x ^ y }),
+	OpEqual:        arith(kernel.Equal[float32](), kernel.Equal[float64](), kernel.Equal[int32](), kernel.Equal[int64]()),
+	OpNotEqual:     arith(kernel.NotEqual[float32](), kernel.NotEqual[float64](), kernel.NotEqual[int32](), kernel.NotEqual[int64]()),
+	OpLess:         arith(kernel.Less[float32](), kernel.Less[float64](), kernel.Less[int32](), kernel.Less[int64]()),
+	OpLessEqual:    arith(kernel.LessEqual[float32](), kernel.LessEqual[float64](), kernel.LessEqual[int32](), kernel.LessEqual[int64]()),
+	OpGreater:      arith(kernel.Greater[float32](), kernel.Greater[float64](), kernel.Greater[int32](), kernel.Greater[int64]()),
+	OpGreaterEqual: arith(kernel.GreaterEqual[float32](), kernel.GreaterEqual[float64](), kernel.GreaterEqual[int32](), kernel.GreaterEqual[int64]()),
+	OpAnd:          binaryLoop(kernel.And()),
+	OpOr:           binaryLoop(kernel.Or()),
+	OpXor:          binaryLoop(kernel.Xor()),
 	OpNot:          not,
 	OpWhere:        bySize(whereOf[uint8], whereOf[uint16], whereOf[uint32], whereOf[uint64], 1),
 
@@ -186,10 +186,9 @@ func binaryLoop[T, R any](b kernel.Binary[T, R]) loop {
 	}
 }
 
-func bools(f func(x, y uint8) uint8) loop { return binaryLoop(kernel.Of(f)) }
-
 func not(k *call) error {
-	kernel.Map(k.t, 1, elements[uint8](k.out[0]), elements[uint8](k.in[0]), func(x uint8) uint8 { return x ^ 1 })
+	xor := kernel.Xor()
+	xor.Run(k.t, elements[uint8](k.out[0]), elements[uint8](k.in[0]), []uint8{1}, k.out[0].shape, k.in[0].shape, nil)
 	return nil
 }
 
@@ -225,13 +224,6 @@ func truth(b bool) uint8 {
 	}
 	return 0
 }
-
-func equal[T kernel.Number](x, y T) uint8     { return truth(x == y) }
-func notEqual[T kernel.Number](x, y T) uint8  { return truth(x != y) }
-func less[T kernel.Number](x, y T) uint8      { return truth(x < y) }
-func lessEqual[T kernel.Number](x, y T) uint8 { return truth(x <= y) }
-
-func swapped[T, R any](f func(x, y T) R) func(x, y T) R { return func(x, y T) R { return f(y, x) } }
 
 func whereOf[T kernel.Bits](k *call) error {
 	kernel.Where(k.t, elements[T](k.out[0]), elements[uint8](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]),

@@ -16,6 +16,9 @@ import (
 func autodiffLoops(c *build.Context) {
 	globals := newTables()
 	vectors(c, globals)
+	compareRows(c, globals)
+	castRows(c, globals)
+	adamRows(c, globals)
 	addLanes(c)
 	maxPool2(c)
 	functions(c, globals)

@@ -6,6 +6,8 @@ type Binary[T, R any] struct {
 	VV func(z []R, x, y []T)
 	VS func(z []R, x []T, y T)
 	SV func(z []R, x T, y []T)
+	// fast does so many of the first elements, by assembly; x or y may be a number. nil: none.
+	fast func(z []R, x, y []T) int
 }
 
 // Run applies the operation with broadcasting.
@@ -16,6 +18,10 @@ func (b *Binary[T, R]) Run(t Threads, z []R, x, y []T, shape, xs, ys []int64) {
 	l := NewLoop(shape, xs, ys)
 	l.Do(t, 1, func(o, n int, in [3]int) {
 		z, x, y := z[o:o+n], x[in[0]:], y[in[1]:]
+		if b.fast != nil && l.Step[0]+l.Step[1] > 0 {
+			done := b.fast(z, x[:1+l.Step[0]*(n-1)], y[:1+l.Step[1]*(n-1)])
+			z, x, y, n = z[done:], x[l.Step[0]*done:], y[l.Step[1]*done:], n-done
+		}
 		switch {
 		case l.Step[0] == 1 && l.Step[1] == 1:
 			b.VV(z, x[:n], y[:n])

@@ -125,29 +125,33 @@ func SumSegments[T Float](t Threads, z, x []T, outer, kept, n int) {
 
 // SumColumns sums x[o, :n, j] for every o and j.
 func SumColumns[T Float](t Threads, z, x []T, outer, n, inner int) {
-	const tile = 128
 	tiles := (inner + tile - 1) / tile
 	t.For(outer*tiles, n*min(inner, tile), 1, func(lo, hi int) {
 		var acc [lanes * tile]T
-		var blocks []T
 		for i := lo; i < hi; i++ {
 			o, j := i/tiles, i%tiles*tile
-			w := min(tile, inner-j)
-			blocks = blocks[:0]
-			for b := 0; b < max(n, 1); b += block {
-				rows := min(block, n-b)
-				sumTile(acc[:], x[(o*n+b)*inner+j:], rows, w, inner)
-				if n > block {
-					blocks = append(blocks, acc[:w]...)
-				}
-			}
-			dst := z[o*inner+j : o*inner+j+w]
-			copy(dst, acc[:w])
-			if n > block {
-				foldRows(dst, blocks)
-			}
+			sumColumns(z[o*inner+j:][:min(tile, inner-j)], x[o*n*inner+j:], n, inner, acc[:])
 		}
 	})
+}
+
+// tile is how many columns are summed at a time, at most.
+const tile = 128
+
+// sumColumns sums len(z) columns of n elements; acc has room for as many lanes of them.
+func sumColumns[T Float](z, x []T, n, stride int, acc []T) {
+	w := len(z)
+	var blocks []T
+	for b := 0; b < max(n, 1); b += block {
+		sumTile(acc, x[b*stride:], min(block, n-b), w, stride)
+		if n > block {
+			blocks = append(blocks, acc[:w]...)
+		}
+	}
+	copy(z, acc)
+	if n > block {
+		foldRows(z, blocks)
+	}
 }
 
 // sumTile leaves the sums of up to 65,536 rows of w elements in acc[:w]. Lanes

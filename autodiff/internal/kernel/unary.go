@@ -60,14 +60,6 @@ func ReluGrad[T Float](z, g, y []T) {
 	}
 }
 
-// Descend writes p - rate*g to p.
-func Descend[T Float](p, g []T, rate T) {
-	g = g[:len(p)]
-	for i := fastBy(descendZXA, p, g, g, rate, 0); i < len(p); i++ {
-		p[i] -= T(rate * g[i])
-	}
-}
-
 // Abs clears the sign.
 func Abs[T Float](z, x, _ []T) {
 	x = x[:len(z)]

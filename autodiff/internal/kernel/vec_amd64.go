@@ -79,6 +79,90 @@ func fastFunction[T any](f functionOf, z, x, dy []T) int {
 	return n
 }
 
+// compareLoops are those of comparisons: of f32, f64, i32 and i64, on AVX2 and AVX-512.
+var compareLoops = [comparisons][4][2]func(z, x, y *uint8, xNumber, yNumber, not bool, n int){
+	equalOf: {
+		{equalAVX2F32, equalAVX512F32}, {equalAVX2F64, equalAVX512F64},
+		{equalAVX2I32, equalAVX512I32}, {equalAVX2I64, equalAVX512I64},
+	},
+	lessOf: {
+		{lessAVX2F32, lessAVX512F32}, {lessAVX2F64, lessAVX512F64},
+		{lessAVX2I32, lessAVX512I32}, {lessAVX2I64, lessAVX512I64},
+	},
+	lessEqualOf: {{lessEqualAVX2F32, lessEqualAVX512F32}, {lessEqualAVX2F64, lessEqualAVX512F64}},
+}
+
+// fastCompare compares the first elements of rows, of which one may be a number, and returns how many.
+func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int {
+	kind := 0
+	if !isFloat[T]() {
+		kind = 2
+		if of == lessEqualOf { // x <= y where y < x does not hold
+			of, not, x, y = lessOf, !not, y, x
+		}
+	}
+	if !is32[T]() {
+		kind++
+	}
+	n, wide := len(z)&^31, 0
+	if !hasAVX2() {
+		return 0
+	}
+	if cpu.Allowed() == cpu.AVX512 {
+		wide = n &^ 63
+	}
+	xStep, yStep := min(len(x)-1, 1), min(len(y)-1, 1)
+	for at := 0; at < n; {
+		loop, length := compareLoops[of][kind][0], n-at
+		if at < wide {
+			loop, length = compareLoops[of][kind][1], wide-at
+		}
+		length = min(runLength, length)
+		loop(&z[at], as[uint8](&x[at*xStep]), as[uint8](&y[at*yStep]), xStep == 0, yStep == 0, not, length)
+		at += length
+	}
+	return n
+}
+
+var castLoops = [castsOf]func(z, x *uint8, n int){
+	bf16ToF32: bf16ToF32AVX2, f16ToF32: f16ToF32AVX2, f64ToF32: f64ToF32AVX2,
+	f32ToF64: f32ToF64AVX2, f32ToF16: f32ToF16AVX2, f32ToBF16: f32ToBF16AVX2,
+}
+
+// fastCast casts the first elements and returns how many.
+func fastCast[Z, X any](of castOf, z []Z, x []X) int {
+	n := len(z) &^ 7
+	if !hasAVX2() {
+		return 0
+	}
+	for at := 0; at < n; at += runLength {
+		castLoops[of](as[uint8](&z[at]), as[uint8](&x[at]), min(runLength, n-at))
+	}
+	return n
+}
+
+// fastAdam takes the first elements' step and returns how many.
+func fastAdam[T Float](o *Adam[T], p, g, m, v []T) int {
+	lanes := 32 / int(unsafe.Sizeof(o.Rate))
+	if !hasAVX2() {
+		return 0
+	}
+	f32, f64 := adamAVX2F32, adamAVX2F64
+	if cpu.Allowed() == cpu.AVX512 && len(p) >= 2*lanes {
+		f32, f64, lanes = adamAVX512F32, adamAVX512F64, 2*lanes
+	}
+	n := len(p) &^ (lanes - 1)
+	for at := 0; at < n; at += runLength {
+		length := min(runLength, n-at)
+		if isFloat32[T]() {
+			f32(as[float32](&p[at]), as[float32](&g[at]), as[float32](&m[at]), as[float32](&v[at]), as[[8]float32](o), length)
+		} else {
+			f64(as[float64](&p[at]), as[float64](&g[at]), as[float64](&m[at]), as[float64](&v[at]), as[[8]float64](o), length)
+		}
+	}
+	return n
+}
+
 const tapLines = 4
 
 // fastTaps does tapLines lines.

@@ -12,6 +12,12 @@ func fastBy[T Number](v vector, z, x, y []T, a, b T) int { return 0 }
 
 func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 
+func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int { return 0 }
+
+func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
+
+func fastAdam[T Float](o *Adam[T], p, g, m, v []T) int { return 0 }
+
 const tapLines = 1
 
 func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {}

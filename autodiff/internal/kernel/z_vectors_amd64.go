@@ -340,6 +340,156 @@ func clampGradXYABAVX2F32(z *float32, x *float32, y *float32, a float32, b float
 //go:noescape
 func clampGradXYABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = lessEqual(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func lessEqualAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = lessEqual(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func lessEqualAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = lessEqual(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func lessEqualAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = lessEqual(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func lessEqualAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = equal(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func equalAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = less(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func lessAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = f32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func bf16ToF32AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f16ToF32AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f32(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f64ToF32AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f64(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f32ToF64AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = f16(x[i]), for n a multiple of 8, not 0.
+//
+//go:noescape
+func f32ToF16AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = bf16(x[i]), a NaN keeping its upper bits, for n a multiple of 8, not 0.
+//
+//go:noescape
+func f32ToBF16AVX2(z *uint8, x *uint8, n int)
+
+// adamAVX512F32 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX512F32(p *float32, dp *float32, m *float32, v *float32, numbers *[8]float32, n int)
+
+// adamAVX512F64 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX512F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]float64, n int)
+
+// adamAVX2F32 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX2F32(p *float32, dp *float32, m *float32, v *float32, numbers *[8]float32, n int)
+
+// adamAVX2F64 is Adam's step on n elements, a multiple of a vector's, not 0.
+//
+//go:noescape
+func adamAVX2F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]float64, n int)
+
 // addLanesAVX2 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
 //
 //go:noescape

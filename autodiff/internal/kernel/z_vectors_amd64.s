@@ -5858,6 +5858,1910 @@ narrow_test:
 	VZEROUPPER
 	RET
 
+// func equalAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512F32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPS     $0x00, Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+DATA all32_1010101<>+0(SB)/4, $0x01010101
+DATA all32_1010101<>+4(SB)/4, $0x01010101
+DATA all32_1010101<>+8(SB)/4, $0x01010101
+DATA all32_1010101<>+12(SB)/4, $0x01010101
+DATA all32_1010101<>+16(SB)/4, $0x01010101
+DATA all32_1010101<>+20(SB)/4, $0x01010101
+DATA all32_1010101<>+24(SB)/4, $0x01010101
+DATA all32_1010101<>+28(SB)/4, $0x01010101
+DATA all32_1010101<>+32(SB)/4, $0x01010101
+DATA all32_1010101<>+36(SB)/4, $0x01010101
+DATA all32_1010101<>+40(SB)/4, $0x01010101
+DATA all32_1010101<>+44(SB)/4, $0x01010101
+DATA all32_1010101<>+48(SB)/4, $0x01010101
+DATA all32_1010101<>+52(SB)/4, $0x01010101
+DATA all32_1010101<>+56(SB)/4, $0x01010101
+DATA all32_1010101<>+60(SB)/4, $0x01010101
+GLOBL all32_1010101<>(SB), RODATA|NOPTR, $64
+
+// func equalAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512F64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VCMPPD     $0x00, Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func equalAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2F32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPS    $0x00, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x00, Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VCMPPS    $0x00, Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VCMPPS    $0x00, Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA halves32<>+0(SB)/4, $0x00000000
+DATA halves32<>+4(SB)/4, $0x00000004
+DATA halves32<>+8(SB)/4, $0x00000001
+DATA halves32<>+12(SB)/4, $0x00000005
+DATA halves32<>+16(SB)/4, $0x00000002
+DATA halves32<>+20(SB)/4, $0x00000006
+DATA halves32<>+24(SB)/4, $0x00000003
+DATA halves32<>+28(SB)/4, $0x00000007
+DATA halves32<>+32(SB)/4, $0x00000000
+DATA halves32<>+36(SB)/4, $0x00000004
+DATA halves32<>+40(SB)/4, $0x00000001
+DATA halves32<>+44(SB)/4, $0x00000005
+DATA halves32<>+48(SB)/4, $0x00000002
+DATA halves32<>+52(SB)/4, $0x00000006
+DATA halves32<>+56(SB)/4, $0x00000003
+DATA halves32<>+60(SB)/4, $0x00000007
+GLOBL halves32<>(SB), RODATA|NOPTR, $64
+
+// func equalAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2F64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPD    $0x00, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPD    $0x00, Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VCMPPD    $0x00, Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VCMPPD    $0x00, Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VCMPPD    $0x00, Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VCMPPD    $0x00, Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VCMPPD    $0x00, Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VCMPPD    $0x00, Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512F32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPS     $0x01, Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512F64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VCMPPD     $0x01, Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2F32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPS    $0x01, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x01, Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VCMPPS    $0x01, Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VCMPPS    $0x01, Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2F64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPD    $0x01, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPD    $0x01, Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VCMPPD    $0x01, Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VCMPPD    $0x01, Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VCMPPD    $0x01, Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VCMPPD    $0x01, Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VCMPPD    $0x01, Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VCMPPD    $0x01, Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessEqualAVX512F32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPS     $0x12, Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessEqualAVX512F64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VCMPPD     $0x12, Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessEqualAVX2F32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPS    $0x12, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPS    $0x12, Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VCMPPS    $0x12, Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VCMPPS    $0x12, Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessEqualAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessEqualAVX2F64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPD      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VCMPPD    $0x12, Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VCMPPD    $0x12, Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VCMPPD    $0x12, Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VCMPPD    $0x12, Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VCMPPD    $0x12, Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VCMPPD    $0x12, Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VCMPPD    $0x12, Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VCMPPD    $0x12, Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func equalAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512I32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPEQD   Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPEQD   Z3, Z2, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPEQD   Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPEQD   Z3, Z2, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func equalAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512I64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPEQQ   Z3, Z2, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPEQQ   Z3, Z2, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPEQQ   Z3, Z2, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPEQQ   Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VPCMPEQQ   Z3, Z2, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VPCMPEQQ   Z3, Z2, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VPCMPEQQ   Z3, Z2, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VPCMPEQQ   Z3, Z2, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func equalAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2I32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPEQD  Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPEQD  Y4, Y3, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VPCMPEQD  Y5, Y4, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VPCMPEQD  Y6, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func equalAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·equalAVX2I64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPEQQ  Y3, Y2, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPEQQ  Y4, Y3, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VPCMPEQQ  Y4, Y3, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VPCMPEQQ  Y5, Y4, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VPCMPEQQ  Y5, Y4, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VPCMPEQQ  Y6, Y5, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VPCMPEQQ  Y6, Y5, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VPCMPEQQ  Y7, Y6, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512I32(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPGTD   Z2, Z3, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPGTD   Z2, Z3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPGTD   Z2, Z3, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPGTD   Z2, Z3, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·lessAVX512I64(SB), NOSPLIT, $512-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000200, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000200, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	VMOVUPS      Z0, (SP)
+	VMOVUPS      Z0, 64(SP)
+	VMOVUPS      Z0, 128(SP)
+	VMOVUPS      Z0, 192(SP)
+	VMOVUPS      Z0, 256(SP)
+	VMOVUPS      Z0, 320(SP)
+	VMOVUPS      Z0, 384(SP)
+	VMOVUPS      Z0, 448(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z1
+
+block:
+	VMOVUPS    (DX), Z2
+	VMOVUPS    (SI), Z3
+	VPCMPGTQ   Z2, Z3, K1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    64(SI), Z3
+	VPCMPGTQ   Z2, Z3, K2
+	KUNPCKBW   K1, K2, K1
+	VMOVUPS    128(DX), Z2
+	VMOVUPS    128(SI), Z3
+	VPCMPGTQ   Z2, Z3, K2
+	VMOVUPS    192(DX), Z2
+	VMOVUPS    192(SI), Z3
+	VPCMPGTQ   Z2, Z3, K3
+	KUNPCKBW   K2, K3, K2
+	KUNPCKWD   K1, K2, K1
+	VMOVUPS    256(DX), Z2
+	VMOVUPS    256(SI), Z3
+	VPCMPGTQ   Z2, Z3, K2
+	VMOVUPS    320(DX), Z2
+	VMOVUPS    320(SI), Z3
+	VPCMPGTQ   Z2, Z3, K3
+	KUNPCKBW   K2, K3, K2
+	VMOVUPS    384(DX), Z2
+	VMOVUPS    384(SI), Z3
+	VPCMPGTQ   Z2, Z3, K3
+	VMOVUPS    448(DX), Z2
+	VMOVUPS    448(SI), Z3
+	VPCMPGTQ   Z2, Z3, K4
+	KUNPCKBW   K3, K4, K3
+	KUNPCKWD   K2, K3, K2
+	KUNPCKDQ   K1, K2, K1
+	VMOVDQU8.Z Z0, K1, Z2
+	VPXORD     Z1, Z2, Z2
+	VMOVDQU64  Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       BX, DX
+	ADDQ       DI, SI
+	SUBQ       $0x40, CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func lessAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2I32(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000080, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000080, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPGTD  Y2, Y3, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPGTD  Y3, Y4, Y3
+	VMOVUPS   64(DX), Y4
+	VMOVUPS   64(SI), Y5
+	VPCMPGTD  Y4, Y5, Y4
+	VMOVUPS   96(DX), Y5
+	VMOVUPS   96(SI), Y6
+	VPCMPGTD  Y5, Y6, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func lessAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·lessAVX2I64(SB), NOSPLIT, $256-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), DX
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      Y0, 160(SP)
+	VMOVUPS      Y0, 192(SP)
+	VMOVUPS      Y0, 224(SP)
+	LEAQ         (SP), SI
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y1
+
+block:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (SI), Y3
+	VPCMPGTQ  Y2, Y3, Y2
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(SI), Y4
+	VPCMPGTQ  Y3, Y4, Y3
+	VSHUFPS   $0x88, Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVUPS   64(DX), Y3
+	VMOVUPS   64(SI), Y4
+	VPCMPGTQ  Y3, Y4, Y3
+	VMOVUPS   96(DX), Y4
+	VMOVUPS   96(SI), Y5
+	VPCMPGTQ  Y4, Y5, Y4
+	VSHUFPS   $0x88, Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVUPS   128(DX), Y4
+	VMOVUPS   128(SI), Y5
+	VPCMPGTQ  Y4, Y5, Y4
+	VMOVUPS   160(DX), Y5
+	VMOVUPS   160(SI), Y6
+	VPCMPGTQ  Y5, Y6, Y5
+	VSHUFPS   $0x88, Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVUPS   192(DX), Y5
+	VMOVUPS   192(SI), Y6
+	VPCMPGTQ  Y5, Y6, Y5
+	VMOVUPS   224(DX), Y6
+	VMOVUPS   224(SI), Y7
+	VPCMPGTQ  Y6, Y7, Y6
+	VSHUFPS   $0x88, Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPACKSSDW Y3, Y2, Y2
+	VPACKSSDW Y5, Y4, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVUPS   halves32<>+0(SB), Y3
+	VPERMD    Y2, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x20, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func bf16ToF32AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·bf16ToF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f16ToF32AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, F16C
+TEXT ·f16ToF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f64ToF32AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX
+TEXT ·f64ToF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VCVTPD2PSY (CX), X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY 32(CX), X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, DX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func f32ToF64AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX
+TEXT ·f32ToF64AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VCVTPS2PD (CX), Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPS2PD 16(CX), Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f32ToF16AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, F16C
+TEXT ·f32ToF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VMOVUPS   (CX), Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x10, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func f32ToBF16AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·f32ToBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+block:
+	VMOVUPS   (CX), Y0
+	VPSRLD    $0x10, Y0, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y0, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VPOR      all32_400000<>+0(SB), Y0, Y2
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y1
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y1, Y1
+	VPERMQ    $0x08, Y1, Y1
+	VMOVDQU   X1, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x10, AX
+	SUBQ      $0x08, DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+DATA all32_1<>+32(SB)/4, $0x00000001
+DATA all32_1<>+36(SB)/4, $0x00000001
+DATA all32_1<>+40(SB)/4, $0x00000001
+DATA all32_1<>+44(SB)/4, $0x00000001
+DATA all32_1<>+48(SB)/4, $0x00000001
+DATA all32_1<>+52(SB)/4, $0x00000001
+DATA all32_1<>+56(SB)/4, $0x00000001
+DATA all32_1<>+60(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fff<>+0(SB)/4, $0x00007fff
+DATA all32_7fff<>+4(SB)/4, $0x00007fff
+DATA all32_7fff<>+8(SB)/4, $0x00007fff
+DATA all32_7fff<>+12(SB)/4, $0x00007fff
+DATA all32_7fff<>+16(SB)/4, $0x00007fff
+DATA all32_7fff<>+20(SB)/4, $0x00007fff
+DATA all32_7fff<>+24(SB)/4, $0x00007fff
+DATA all32_7fff<>+28(SB)/4, $0x00007fff
+DATA all32_7fff<>+32(SB)/4, $0x00007fff
+DATA all32_7fff<>+36(SB)/4, $0x00007fff
+DATA all32_7fff<>+40(SB)/4, $0x00007fff
+DATA all32_7fff<>+44(SB)/4, $0x00007fff
+DATA all32_7fff<>+48(SB)/4, $0x00007fff
+DATA all32_7fff<>+52(SB)/4, $0x00007fff
+DATA all32_7fff<>+56(SB)/4, $0x00007fff
+DATA all32_7fff<>+60(SB)/4, $0x00007fff
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+
+DATA all32_400000<>+0(SB)/4, $0x00400000
+DATA all32_400000<>+4(SB)/4, $0x00400000
+DATA all32_400000<>+8(SB)/4, $0x00400000
+DATA all32_400000<>+12(SB)/4, $0x00400000
+DATA all32_400000<>+16(SB)/4, $0x00400000
+DATA all32_400000<>+20(SB)/4, $0x00400000
+DATA all32_400000<>+24(SB)/4, $0x00400000
+DATA all32_400000<>+28(SB)/4, $0x00400000
+DATA all32_400000<>+32(SB)/4, $0x00400000
+DATA all32_400000<>+36(SB)/4, $0x00400000
+DATA all32_400000<>+40(SB)/4, $0x00400000
+DATA all32_400000<>+44(SB)/4, $0x00400000
+DATA all32_400000<>+48(SB)/4, $0x00400000
+DATA all32_400000<>+52(SB)/4, $0x00400000
+DATA all32_400000<>+56(SB)/4, $0x00400000
+DATA all32_400000<>+60(SB)/4, $0x00400000
+GLOBL all32_400000<>(SB), RODATA|NOPTR, $64
+
+// func adamAVX512F32(p *float32, dp *float32, m *float32, v *float32, numbers *[8]float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·adamAVX512F32(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         numbers+32(FP), CX
+	VBROADCASTSS (CX), Z0
+	VBROADCASTSS 4(CX), Z1
+	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 12(CX), Z3
+	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 20(CX), Z5
+	VBROADCASTSS 24(CX), Z6
+	VBROADCASTSS 28(CX), Z7
+	XORQ         CX, CX
+	MOVQ         p+0(FP), DX
+	MOVQ         dp+8(FP), BX
+	MOVQ         m+16(FP), SI
+	MOVQ         v+24(FP), DI
+
+more:
+	VMOVUPS (DX)(CX*4), Z8
+	VMOVUPS (BX)(CX*4), Z9
+	VMOVUPS (SI)(CX*4), Z10
+	VMOVUPS (DI)(CX*4), Z11
+	VMULPS  Z8, Z1, Z12
+	VADDPS  Z12, Z9, Z9
+	VSUBPS  Z10, Z9, Z12
+	VMULPS  Z2, Z12, Z12
+	VADDPS  Z12, Z10, Z10
+	VMULPS  Z3, Z11, Z11
+	VMULPS  Z9, Z9, Z9
+	VMULPS  Z4, Z9, Z9
+	VADDPS  Z9, Z11, Z9
+	VSQRTPS Z9, Z11
+	VDIVPS  Z6, Z11, Z11
+	VADDPS  Z7, Z11, Z11
+	VMULPS  Z0, Z8, Z8
+	VMULPS  Z10, Z5, Z12
+	VDIVPS  Z11, Z12, Z11
+	VSUBPS  Z11, Z8, Z8
+	VMOVUPS Z8, (DX)(CX*4)
+	VMOVUPS Z10, (SI)(CX*4)
+	VMOVUPS Z9, (DI)(CX*4)
+	ADDQ    $0x10, CX
+	CMPQ    CX, AX
+	JLT     more
+	VZEROUPPER
+	RET
+
+// func adamAVX512F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·adamAVX512F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         numbers+32(FP), CX
+	VBROADCASTSD (CX), Z0
+	VBROADCASTSD 8(CX), Z1
+	VBROADCASTSD 16(CX), Z2
+	VBROADCASTSD 24(CX), Z3
+	VBROADCASTSD 32(CX), Z4
+	VBROADCASTSD 40(CX), Z5
+	VBROADCASTSD 48(CX), Z6
+	VBROADCASTSD 56(CX), Z7
+	XORQ         CX, CX
+	MOVQ         p+0(FP), DX
+	MOVQ         dp+8(FP), BX
+	MOVQ         m+16(FP), SI
+	MOVQ         v+24(FP), DI
+
+more:
+	VMOVUPD (DX)(CX*8), Z8
+	VMOVUPD (BX)(CX*8), Z9
+	VMOVUPD (SI)(CX*8), Z10
+	VMOVUPD (DI)(CX*8), Z11
+	VMULPD  Z8, Z1, Z12
+	VADDPD  Z12, Z9, Z9
+	VSUBPD  Z10, Z9, Z12
+	VMULPD  Z2, Z12, Z12
+	VADDPD  Z12, Z10, Z10
+	VMULPD  Z3, Z11, Z11
+	VMULPD  Z9, Z9, Z9
+	VMULPD  Z4, Z9, Z9
+	VADDPD  Z9, Z11, Z9
+	VSQRTPD Z9, Z11
+	VDIVPD  Z6, Z11, Z11
+	VADDPD  Z7, Z11, Z11
+	VMULPD  Z0, Z8, Z8
+	VMULPD  Z10, Z5, Z12
+	VDIVPD  Z11, Z12, Z11
+	VSUBPD  Z11, Z8, Z8
+	VMOVUPD Z8, (DX)(CX*8)
+	VMOVUPD Z10, (SI)(CX*8)
+	VMOVUPD Z9, (DI)(CX*8)
+	ADDQ    $0x08, CX
+	CMPQ    CX, AX
+	JLT     more
+	VZEROUPPER
+	RET
+
+// func adamAVX2F32(p *float32, dp *float32, m *float32, v *float32, numbers *[8]float32, n int)
+// Requires: AVX
+TEXT ·adamAVX2F32(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         numbers+32(FP), CX
+	VBROADCASTSS (CX), Y0
+	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 8(CX), Y2
+	VBROADCASTSS 12(CX), Y3
+	VBROADCASTSS 16(CX), Y4
+	VBROADCASTSS 20(CX), Y5
+	VBROADCASTSS 24(CX), Y6
+	VBROADCASTSS 28(CX), Y7
+	XORQ         CX, CX
+	MOVQ         p+0(FP), DX
+	MOVQ         dp+8(FP), BX
+	MOVQ         m+16(FP), SI
+	MOVQ         v+24(FP), DI
+
+more:
+	VMOVUPS (DX)(CX*4), Y8
+	VMOVUPS (BX)(CX*4), Y9
+	VMOVUPS (SI)(CX*4), Y10
+	VMOVUPS (DI)(CX*4), Y11
+	VMULPS  Y8, Y1, Y12
+	VADDPS  Y12, Y9, Y9
+	VSUBPS  Y10, Y9, Y12
+	VMULPS  Y2, Y12, Y12
+	VADDPS  Y12, Y10, Y10
+	VMULPS  Y3, Y11, Y11
+	VMULPS  Y9, Y9, Y9
+	VMULPS  Y4, Y9, Y9
+	VADDPS  Y9, Y11, Y9
+	VSQRTPS Y9, Y11
+	VDIVPS  Y6, Y11, Y11
+	VADDPS  Y7, Y11, Y11
+	VMULPS  Y0, Y8, Y8
+	VMULPS  Y10, Y5, Y12
+	VDIVPS  Y11, Y12, Y11
+	VSUBPS  Y11, Y8, Y8
+	VMOVUPS Y8, (DX)(CX*4)
+	VMOVUPS Y10, (SI)(CX*4)
+	VMOVUPS Y9, (DI)(CX*4)
+	ADDQ    $0x08, CX
+	CMPQ    CX, AX
+	JLT     more
+	VZEROUPPER
+	RET
+
+// func adamAVX2F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]float64, n int)
+// Requires: AVX
+TEXT ·adamAVX2F64(SB), NOSPLIT, $0-48
+	MOVQ         n+40(FP), AX
+	MOVQ         numbers+32(FP), CX
+	VBROADCASTSD (CX), Y0
+	VBROADCASTSD 8(CX), Y1
+	VBROADCASTSD 16(CX), Y2
+	VBROADCASTSD 24(CX), Y3
+	VBROADCASTSD 32(CX), Y4
+	VBROADCASTSD 40(CX), Y5
+	VBROADCASTSD 48(CX), Y6
+	VBROADCASTSD 56(CX), Y7
+	XORQ         CX, CX
+	MOVQ         p+0(FP), DX
+	MOVQ         dp+8(FP), BX
+	MOVQ         m+16(FP), SI
+	MOVQ         v+24(FP), DI
+
+more:
+	VMOVUPD (DX)(CX*8), Y8
+	VMOVUPD (BX)(CX*8), Y9
+	VMOVUPD (SI)(CX*8), Y10
+	VMOVUPD (DI)(CX*8), Y11
+	VMULPD  Y8, Y1, Y12
+	VADDPD  Y12, Y9, Y9
+	VSUBPD  Y10, Y9, Y12
+	VMULPD  Y2, Y12, Y12
+	VADDPD  Y12, Y10, Y10
+	VMULPD  Y3, Y11, Y11
+	VMULPD  Y9, Y9, Y9
+	VMULPD  Y4, Y9, Y9
+	VADDPD  Y9, Y11, Y9
+	VSQRTPD Y9, Y11
+	VDIVPD  Y6, Y11, Y11
+	VADDPD  Y7, Y11, Y11
+	VMULPD  Y0, Y8, Y8
+	VMULPD  Y10, Y5, Y12
+	VDIVPD  Y11, Y12, Y11
+	VSUBPD  Y11, Y8, Y8
+	VMOVUPD Y8, (DX)(CX*8)
+	VMOVUPD Y10, (SI)(CX*8)
+	VMOVUPD Y9, (DI)(CX*8)
+	ADDQ    $0x04, CX
+	CMPQ    CX, AX
+	JLT     more
+	VZEROUPPER
+	RET
+
 // func addLanesAVX2(acc *[64]float32, x *float32, n int)
 // Requires: AVX
 TEXT ·addLanesAVX2(SB), NOSPLIT, $0-24

@@ -1,0 +1,88 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// TestComparisons holds comparisons, on every instruction set and in every form, to Go's operators.
+func TestComparisons(t *testing.T) {
+	nan, inf, least := math.NaN(), math.Inf(1), math.Copysign(0, -1)
+	t.Run("f32", func(t *testing.T) {
+		testComparisons(t, 0, 1, float32(least), float32(nan), float32(inf), -float32(inf), 2)
+	})
+	t.Run("f64", func(t *testing.T) { testComparisons(t, 0, 1, least, nan, inf, -inf, 1+0x1p-52) })
+	t.Run("i32", func(t *testing.T) { testComparisons[int32](t, 0, 1, -1, math.MaxInt32, math.MinInt32, 7) })
+	t.Run("i64", func(t *testing.T) { testComparisons[int64](t, 0, 1, -1, math.MaxInt64, math.MinInt64, 1<<32) })
+}
+
+func testComparisons[T Number](t *testing.T, values ...T) {
+	defer cpu.Limit(cpu.Best())
+	for name, c := range map[string]struct {
+		loop  Binary[T, uint8]
+		holds func(x, y T) bool
+	}{
+		"equal":         {Equal[T](), func(x, y T) bool { return x == y }},
+		"not equal":     {NotEqual[T](), func(x, y T) bool { return x != y }},
+		"less":          {Less[T](), func(x, y T) bool { return x < y }},
+		"less or equal": {LessEqual[T](), func(x, y T) bool { return x <= y }},
+		"greater":       {Greater[T](), func(x, y T) bool { return x > y }},
+		"not less":      {GreaterEqual[T](), func(x, y T) bool { return x >= y }},
+	} {
+		for i, n := range append(sizes[1:], 8200) {
+			x, y := make([]T, n), make([]T, n)
+			for j := range x {
+				x[j], y[j] = values[j%len(values)], values[(j/len(values)+i)%len(values)]
+			}
+			for _, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}} {
+				for _, isa := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
+					cpu.Limit(isa)
+					z := make([]uint8, n+2)
+					z[0], z[n+1] = 7, 7
+					c.loop.Run(1, z[1:n+1], x[:numbers[0]], y[:numbers[1]], []int64{int64(n)}, []int64{int64(numbers[0])}, []int64{int64(numbers[1])})
+					require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+					for j, got := range z[1 : n+1] {
+						a, b := x[j%numbers[0]], y[j%numbers[1]]
+						if (got == 1) != c.holds(a, b) || got > 1 {
+							t.Fatalf("%s(%v, %v), number %d of %v, is %d (%v)", name, a, b, j, numbers, got, isa)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLogic holds operations on truth values to Go's.
+func TestLogic(t *testing.T) {
+	for name, c := range map[string]struct {
+		loop  Binary[uint8, uint8]
+		holds func(x, y bool) bool
+	}{
+		"and": {And(), func(x, y bool) bool { return x && y }},
+		"or":  {Or(), func(x, y bool) bool { return x || y }},
+		"xor": {Xor(), func(x, y bool) bool { return x != y }},
+	} {
+		for _, n := range sizes[1:] {
+			x, y := make([]uint8, n), make([]uint8, n)
+			for j := range x {
+				x[j], y[j] = uint8(j*7/3%2), uint8(j*j/5%2)
+			}
+			for _, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}} {
+				z := make([]uint8, n+2)
+				z[0], z[n+1] = 7, 7
+				c.loop.Run(1, z[1:n+1], x[:numbers[0]], y[:numbers[1]], []int64{int64(n)}, []int64{int64(numbers[0])}, []int64{int64(numbers[1])})
+				require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+				for j, got := range z[1 : n+1] {
+					if (got == 1) != c.holds(x[j%numbers[0]] == 1, y[j%numbers[1]] == 1) || got > 1 {
+						t.Fatalf("%s, number %d of %v, is %d", name, j, numbers, got)
+					}
+				}
+			}
+		}
+	}
+}
