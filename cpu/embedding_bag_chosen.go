@@ -12,7 +12,7 @@ import (
 // columns: BagMaxBackward the other way round. Sums lie in grad_weight, which was cleared; those of
 // rows with a slot lie apart, with counts, as they may have several chunks or, of 16 bits, several terms.
 // With Late, which is for 16 bits, elements with one term lie in grad_weight, too, and a row gets a slot
-// when an element of it has another one.
+// when an element of it has another one. With Seen no row has a slot.
 type ChosenSums[C Compute] struct {
 	Out    Span    // of row 0, from the first of the columns on
 	Apart  int64   // bytes from row to row
@@ -23,11 +23,12 @@ type ChosenSums[C Compute] struct {
 	Sums   []C     // by slot and column
 	Counts []uint16
 	Full   []ChosenChunk[C] // room for finished chunks
+	Seen   []uint8          // by row and column: how many terms there were, modulo ChunkSize; or nil
 }
 
 // ChosenChunk is the sum of a finished chunk, and whose it is.
 type ChosenChunk[C Compute] struct {
-	at  int64 // in Sums
+	at  int64 // in Sums, or in Seen
 	sum C
 }
 
@@ -42,6 +43,7 @@ func ChosenBytes(compute tensor.DType) (column, chunk int64) {
 
 // Begin clears the slots' sums.
 func (s *ChosenSums[C]) Begin() {
+	clear(s.Seen)
 	if s.Late {
 		s.Rows = s.Rows[:0]
 	} else {
@@ -54,6 +56,10 @@ func (s *ChosenSums[C]) Begin() {
 // Add adds the elements of a bag's gradient to the rows that they were chosen from; a row below 0
 // is none.
 func (s *ChosenSums[C]) Add(rows []int64, terms Span, scratch *Scratch) {
+	if s.Seen != nil {
+		s.addCounted(rows, terms)
+		return
+	}
 	wide := unsafe.Sizeof(C(0)) == uintptr(s.Out.DType.Size())
 	if wide && s.Slots == nil {
 		for i, row := range rows {
@@ -80,6 +86,31 @@ func (s *ChosenSums[C]) Add(rows []int64, terms Span, scratch *Scratch) {
 			*(*uint16)(unsafe.Add(s.Out.P, row*s.Apart+int64(i)*s.Out.Stride)) = *(*uint16)(unsafe.Add(terms.P, int64(i)*terms.Stride))
 		}
 	}
+}
+
+// addCounted is Add where each element's terms are counted.
+func (s *ChosenSums[C]) addCounted(rows []int64, terms Span) {
+	out, apart, stride, seen, width := s.Out.P, s.Apart, s.Out.Stride, s.Seen, int64(s.Width)
+	for i, row := range rows {
+		if row < 0 {
+			continue
+		}
+		at, sum := row*width+int64(i), (*C)(unsafe.Add(out, row*apart+int64(i)*stride))
+		*sum += *(*C)(unsafe.Add(terms.P, int64(i)*terms.Stride))
+		if seen[at]++; seen[at] == 0 {
+			s.Full = append(s.Full, ChosenChunk[C]{at, *sum})
+			*sum = 0
+		}
+	}
+}
+
+// total returns the sum of an element's last terms, and whether there are any.
+func (s *ChosenSums[C]) total(at int64) (sum *C, some bool) {
+	if s.Seen == nil {
+		return &s.Sums[at], true
+	}
+	row, column := at/int64(s.Width), at%int64(s.Width)
+	return (*C)(s.row(row).At(column).P), s.Seen[at] != 0
 }
 
 // addApart adds to an element of a row with a slot.
@@ -137,8 +168,11 @@ func (s *ChosenSums[C]) Finish(scratch *Scratch) {
 		for ; len(full) > 0 && full[0].at == at; full = full[1:] {
 			tree.Push(full[0].sum)
 		}
-		tree.Push(s.Sums[at])
-		s.Sums[at] = tree.Sum()
+		sum, some := s.total(at)
+		if some {
+			tree.Push(*sum)
+		}
+		*sum = tree.Sum()
 	}
 	for slot, row := range s.Rows {
 		sums, to := s.Sums[slot*s.Width:][:s.Width], s.row(row)

@@ -68,18 +68,30 @@ func (k *gridKernel) takes(b *GridBlock) bool {
 	return b.Mode == Bilinear && k.sample != nil && b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
 }
 
-// locateBlock fills the cells of a block by the given kernel, of images as they are or in frames.
-// Where the last vector is not whole, lastAligned fills it up with the positions
-// before, which are then in it for a second time; else zeros follow the positions.
-// Slopes are located for a gradient of the grid alone.
-func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), pitch int64, lastAligned, gradient bool) *gridCells {
+// locatePairs fills the cells of a block; see locateBlock. Slopes are located for a gradient of the
+// grid alone.
+func (k *gridKernel) locatePairs(b *GridBlock, slopes bool) *gridCells {
+	if !b.isLocated(locatedPairs, slopes) {
+		k.setParameters(b, b.Input.AxisStride[1]/b.Input.DType.Size(), slopes)
+	}
+	return k.locateBlock(b, k.locate, true)
+}
+
+// setParameters sets those of images as they are, or in frames, whose rows lie pitch elements apart.
+func (k *gridKernel) setParameters(b *GridBlock, pitch int64, slopes bool) {
 	c := cellsOf(b.Scratch)
-	params := c.floats(planeParams)
-	setParameters(params, &b.Sampler)
+	setParameters(c.floats(planeParams), &b.Sampler)
 	c[planeParams][paramPitch] = uint32(pitch)
 	c[planeParams][paramMode] = uint32(b.Padding)
 	c[planeParams][paramHalf] = kindOfHalf(k.dtype)
-	c[planeParams][paramSlopes] = wordOf(gradient)
+	c[planeParams][paramSlopes] = wordOf(slopes)
+}
+
+// locateBlock fills cells that have parameters by the given kernel.
+// Where the last vector is not whole, lastAligned fills it up with the positions
+// before, which are then in it for a second time; else zeros follow the positions.
+func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), lastAligned bool) *gridCells {
+	c := cellsOf(b.Scratch)
 	k.loadCoords(c, b)
 	whole := b.N - b.N%k.lanes
 	if whole < b.N {
@@ -187,7 +199,7 @@ func (k *gridKernel) samplePlanes(b *GridBlock, definition func(*GridBlock)) {
 		}
 		return
 	}
-	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true, false)
+	c := k.locatePairs(b, false)
 	for channel := range b.Channels {
 		k.sample(c.start(), b.N, (*byte)(b.Input.Channel(channel)), int(b.Input.AxisStride[1]), (*byte)(b.Output.Row(channel, 0).P))
 	}
@@ -211,7 +223,7 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 		}
 		return
 	}
-	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true, true)
+	c := k.locatePairs(b, true)
 	for p := planeSums; p < planeSums+4; p++ {
 		clear(c[p][:])
 	}

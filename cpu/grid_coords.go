@@ -5,7 +5,7 @@ import "unsafe"
 // The coordinates of a block's positions on their way to cells, and their gradients on the way from them.
 
 // loadCells puts a block's coordinates, or their tangents, into cells.
-func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords [3]Span, lastAligned bool) {
+func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]Span, lastAligned bool) {
 	whole := b.N - b.N%g.lanes
 	first := int64(0)
 	if besides[C](b.Dims, coords) && whole > 0 {
@@ -29,9 +29,10 @@ func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords [3]S
 
 // besides reports whether the coordinates of a position lie side by side, and
 // those of the next one after them.
-func besides[C Compute](dims int, coords [3]Span) bool {
+func besides[C Compute](dims int, coords *[3]Span) bool {
 	size := int64(unsafe.Sizeof(C(0)))
-	for axis, x := range coords[:dims] {
+	for axis := range dims {
+		x := &coords[axis]
 		apart := int64(uintptr(x.P) - uintptr(coords[0].P))
 		if x.DType.Size() != size || x.Stride != int64(dims)*size || apart != int64(axis)*size {
 			return false
@@ -59,7 +60,7 @@ func storeCoords[C Compute](g *gatherCell, c *gridCells, b *GridBlock, planes *[
 		out[axis] = b.Output.Row(int64(axis), 0)
 	}
 	switch x, y, z := planes[0], planes[1], planes[2]; {
-	case !besides[C](b.Dims, out):
+	case !besides[C](b.Dims, &out):
 		for axis := range b.Dims {
 			Store(out[axis], planes[axis][:b.N])
 		}

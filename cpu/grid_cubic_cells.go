@@ -20,7 +20,7 @@ type cubicType struct {
 
 // lastWindow is the last place in a channel where four neighbours begin that are
 // one load, or -1. In images of fewer columns they are of more than one row.
-func (g *Sampler) lastWindow(steps [3]int64) int32 {
+func (g *Sampler) lastWindow(steps *[3]int64) int32 {
 	if steps[0] != 1 {
 		return -1
 	}
@@ -28,7 +28,7 @@ func (g *Sampler) lastWindow(steps [3]int64) int32 {
 }
 
 // last is the number of a channel's last element.
-func (g *Sampler) last(steps [3]int64) (last int64) {
+func (g *Sampler) last(steps *[3]int64) (last int64) {
 	for axis, step := range steps[:g.Dims] {
 		last += step * (g.Size[axis] - 1)
 	}

@@ -37,8 +37,8 @@ func (b *GridBlock) wantsAll() bool {
 
 // doublePairs takes a block's channels once for both gradients.
 func (k *gridKernel) doublePairs(b *GridBlock) {
-	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true, true)
-	loadCells[float32](cellsFor(k.needs, tensor.F32), c, b, b.Second.Coords, true)
+	c := k.locatePairs(b, true)
+	loadCells[float32](cellsFor(k.needs, tensor.F32), c, b, &b.Second.Coords, true)
 	for p := planeSums; p < planeSums+5; p++ {
 		clear(c[p][:])
 	}
@@ -57,18 +57,17 @@ func (k *gridKernel) doublePairs(b *GridBlock) {
 // doubleGather is doubleBlock by gathers; it reports whether it was possible.
 func doubleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	g, t, second := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype), &b.Second
-	steps, ok := stepsOf[C](b, g.lanes)
-	if !ok {
+	if !readsInput[C](b, g.lanes) {
 		return false
 	}
-	c := locateGather[C](g, b, steps, true, true)
+	c := locateInput[C](g, b, true, true)
 	if b.Mode == Bicubic {
 		d := newDoubleCubic[C](k, b, c, true)
 		d.double()
 		return true
 	}
 	if second.hasCoords() {
-		loadCells[C](g, c, b, second.Coords, true)
+		loadCells[C](g, c, b, &second.Coords, true)
 	}
 	if b.Mode == Nearest {
 		nearestGather[C](g, t, c, b)

@@ -56,7 +56,7 @@ func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, lastAl
 		for axis := range b.Dims {
 			copy(d.plane(keptCoords+axis), d.plane(planeCoord+axis))
 		}
-		loadCells[C](d.g, c, b, b.Second.Coords, lastAligned)
+		loadCells[C](d.g, c, b, &b.Second.Coords, lastAligned)
 		for axis := range b.Dims {
 			copy(d.plane(cubicV+axis), d.plane(planeCoord+axis))
 			copy(d.plane(planeCoord+axis), d.plane(keptCoords+axis))

@@ -15,14 +15,14 @@ const (
 // gradients lie so.
 func TakesFew[C Compute](g *Sampler, out Image, channels, positions int64) bool {
 	return g.Mode == Bilinear && positions <= fewPositions && channels <= fewChannels &&
-		out.DType.Size() == int64(unsafe.Sizeof(C(0))) && out.compact(g.Size, g.Dims) && takesGather[C](g, pixelSteps(g))
+		out.DType.Size() == int64(unsafe.Sizeof(C(0))) && out.compact(g.Size, g.Dims) && takesPixels[C](g)
 }
 
 // addFew is Few by kernels.
 func addFew[C Compute](k *gridKernel, b *GridBlock) {
 	joined := b.Joined
 	b.Joined = Joined{} // places are those in an image
-	c := locateGather[C](cellsFor(k.needs, k.dtype.Compute()), b, pixelSteps(&b.Sampler), false, false)
+	c := locatePixels[C](cellsFor(k.needs, k.dtype.Compute()), b, false)
 	b.Joined = joined
 	images, each, taps := max(1, joined.Images), b.N, 1<<b.Dims
 	if joined.Images > 0 {

@@ -76,13 +76,16 @@ func frameRows(width, begin, end int64) gridFrame {
 }
 
 // locate fills the cells of a block with places in the frame.
-func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte, n int), lastAligned, gradient bool) *gridCells {
-	params := &cellsOf(b.Scratch)[planeParams]
-	floats := (*[Block]float32)(unsafe.Pointer(params))
-	floats[paramLow], floats[paramHigh] = -1, float32(f.width-1)
-	floats[paramLow+1], floats[paramHigh+1] = float32(f.rows[0]-1), float32(f.rows[1]-1)
-	params[paramOrigin] = uint32((1 - f.rows[0]) * f.pitch)
-	return k.locateBlock(b, locate, f.pitch, lastAligned, gradient)
+func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte, n int), lastAligned, slopes bool) *gridCells {
+	if !b.isLocated(locatedFrame, slopes) {
+		k.setParameters(b, f.pitch, slopes)
+		c := cellsOf(b.Scratch)
+		floats := c.floats(planeParams)
+		floats[paramLow], floats[paramHigh] = -1, float32(f.width-1)
+		floats[paramLow+1], floats[paramHigh+1] = float32(f.rows[0]-1), float32(f.rows[1]-1)
+		c[planeParams][paramOrigin] = uint32((1 - f.rows[0]) * f.pitch)
+	}
+	return k.locateBlock(b, locate, lastAligned)
 }
 
 // Takes reports whether the kernels can sample images in blocks of at least n

@@ -118,7 +118,7 @@ func placesOf[C Compute](c *gridCells) *byte {
 
 // takesGather reports whether 31 bits number the elements of a channel, which
 // lie so many elements apart along each axis, and the compute type the pixels.
-func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
+func takesGather[C Compute](g *Sampler, steps *[3]int64) bool {
 	exact, most := int64(1)<<24, int64(1<<31-1)
 	if unsafe.Sizeof(C(0)) == 8 {
 		exact = 1 << 31
@@ -134,21 +134,40 @@ func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
 	return g.last(steps) < most
 }
 
-// stepsOf returns the distances of a block's pixels, and whether kernels can
-// read it.
-func stepsOf[C Compute](b *GridBlock, lanes int) (steps [3]int64, ok bool) {
-	shift := bits.TrailingZeros64(uint64(b.Input.DType.Size()))
-	for axis := range b.Dims {
-		steps[axis] = b.Input.AxisStride[axis] >> shift
+// readsInput reports whether kernels can read a block, and finds the distances of its pixels.
+func readsInput[C Compute](b *GridBlock, lanes int) bool {
+	f := &b.found
+	if !f.known {
+		shift := bits.TrailingZeros64(uint64(b.Input.DType.Size()))
+		for axis := range b.Dims {
+			f.steps[axis] = b.Input.AxisStride[axis] >> shift
+		}
+		f.known, f.takes = true, takesGather[C](&b.Sampler, &f.steps)
 	}
-	return steps, b.N >= lanes && takesGather[C](&b.Sampler, steps)
+	return f.takes && b.N >= lanes
 }
 
-// locateGather fills the cells of a block, of the grid's gradient or not; see locateBlock.
-func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAligned, gradient bool) *gridCells {
+// locateInput fills the cells of a block that kernels can read, of the grid's gradient or not; see locateBlock.
+func locateInput[C Compute](g *gatherCell, b *GridBlock, lastAligned, slopes bool) *gridCells {
+	if !b.isLocated(locatedInput, slopes) {
+		setGathers[C](b, &b.found.steps, slopes)
+	}
+	return locateGather[C](g, b, lastAligned)
+}
+
+// locatePixels does so where places are numbers of pixels.
+func locatePixels[C Compute](g *gatherCell, b *GridBlock, slopes bool) *gridCells {
+	if !b.isLocated(locatedPixels, slopes) {
+		steps := pixelSteps(&b.Sampler)
+		setGathers[C](b, &steps, slopes)
+	}
+	return locateGather[C](g, b, false)
+}
+
+// setGathers sets the parameters of pixels so many elements apart.
+func setGathers[C Compute](b *GridBlock, steps *[3]int64, slopes bool) {
 	c := cellsOf(b.Scratch)
-	params := planeOf[C](c, planeParams)
-	setParameters(params, &b.Sampler)
+	setParameters(planeOf[C](c, planeParams), &b.Sampler)
 	for axis := range b.Dims {
 		c[planeParams][paramEnd+axis] = uint32(b.Size[axis] - 1)
 	}
@@ -161,14 +180,21 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 	}
 	c[planeParams][paramMode] = uint32(b.Padding)
 	c[planeParams][paramHalf] = kindOfHalf(b.Input.DType)
-	c[planeParams][paramSlopes] = wordOf(gradient)
-	loadCells[C](g, c, b, b.Coords, lastAligned)
+	c[planeParams][paramSlopes] = wordOf(slopes)
+	if b.Mode == Bicubic {
+		c[planeParams][paramWindow] = uint32(b.lastWindow(steps))
+	}
+}
+
+// locateGather fills cells that have parameters.
+func locateGather[C Compute](g *gatherCell, b *GridBlock, lastAligned bool) *gridCells {
+	c := cellsOf(b.Scratch)
+	loadCells[C](g, c, b, &b.Coords, lastAligned)
 	locate := g.locate[b.Dims-2]
 	switch b.Mode {
 	case Nearest:
 		locate = g.nearest[b.Dims-2]
 	case Bicubic:
-		c[planeParams][paramWindow] = uint32(b.lastWindow(steps))
 		locate = g.cubic[b.Dims-2].locate
 	}
 	locate(c.start(), b.N)
@@ -179,11 +205,10 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 // sampleGather is sampleBlock by gathers; it reports whether it was possible.
 func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	g, t := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype)
-	steps, ok := stepsOf[C](b, g.lanes)
-	if !ok || !b.Output.Contiguous() {
+	if !readsInput[C](b, g.lanes) || !b.Output.Contiguous() {
 		return false
 	}
-	c := locateGather[C](g, b, steps, true, false)
+	c := locateInput[C](g, b, true, false)
 	for channel := range b.Channels {
 		in, out := (*byte)(b.Input.Channel(channel)), (*byte)(b.Output.Row(channel, 0).P)
 		switch b.Mode {
@@ -201,11 +226,10 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 // gradientGather is gradientBlock by gathers.
 func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	g, t := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype)
-	steps, ok := stepsOf[C](b, g.lanes)
-	if !ok || !b.GradOutput.Contiguous() {
+	if !readsInput[C](b, g.lanes) || !b.GradOutput.Contiguous() {
 		return false
 	}
-	c := locateGather[C](g, b, steps, true, true)
+	c := locateInput[C](g, b, true, true)
 	terms, combine, kinds := t.gradient(g, b)
 	sumTerms[C](c, b, terms, kinds)
 	combine(c.start(), b.N)

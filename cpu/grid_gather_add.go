@@ -7,18 +7,17 @@ import "unsafe"
 // addGather is the scatter's Add; along is for second gradients, whose weights are
 // derivatives along the grid's tangent.
 func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along bool) bool {
-	steps := pixelSteps(s.g)
-	if !takesGather[C](s.g, steps) {
+	if !takesPixels[C](s.g) {
 		return false
 	}
 	g := cellsFor(k.needs, k.dtype.Compute())
-	c := locateGather[C](g, b, steps, false, along)
+	c := locatePixels[C](g, b, along)
 	if s.g.Mode == Bicubic {
 		addCubic(k, g, s, b, c, along)
 		return true
 	}
 	if along {
-		loadCells[C](g, c, b, b.Second.Coords, false)
+		loadCells[C](g, c, b, &b.Second.Coords, false)
 		g.weights[b.Dims-2](c.start(), b.N)
 	}
 	places, taps := placesOf[C](c), s.g.Taps()
@@ -31,6 +30,12 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 		addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps, cellPitch)
 	}
 	return true
+}
+
+// takesPixels reports whether kernels take places that are numbers of pixels.
+func takesPixels[C Compute](g *Sampler) bool {
+	steps := pixelSteps(g)
+	return takesGather[C](g, &steps)
 }
 
 // pixelSteps are the distances of pixels that lie row-major.

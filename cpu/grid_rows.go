@@ -41,15 +41,14 @@ func positionsOf(channels int64) int { return max(tile, int(mostSums/channels)&^
 // sampleRows is sampleBlock by sums of rows; it reports whether it was possible.
 func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 	size := b.Input.DType.Size()
-	steps, ok := stepsOf[C](b, 1)
 	asRows := b.Output.RowStride == size
-	if !ok || !SamplesRows(k.dtype, b.Mode, b.Channels) || b.Input.ChannelStride != size || !asRows && !b.Output.Contiguous() {
+	if b.Input.ChannelStride != size || !SamplesRows(k.dtype, b.Mode, b.Channels) || !asRows && !b.Output.Contiguous() || !readsInput[C](b, 1) {
 		return false
 	}
-	c := locateGather[C](cellsFor(k.needs, k.dtype.Compute()), b, steps, false, false)
+	c := locateInput[C](cellsFor(k.needs, k.dtype.Compute()), b, false, false)
 	taps := (*tapRows[C])(unsafe.Pointer(&b.Scratch.columns[1]))
 	known := taps.list(c, 1<<b.Dims, b.N)
-	if b.last(steps)*size <= nearBytes {
+	if b.last(&b.found.steps)*size <= nearBytes {
 		known = 0
 	}
 	run := rowSumOf(k).run
@@ -117,12 +116,11 @@ func (k *gridKernel) storeTurned(to Span, apart int64, samples unsafe.Pointer, n
 // slopesOfRows is gradientBlock for such images; it reports whether it was possible.
 func slopesOfRows(k *gridKernel, b *GridBlock) bool {
 	size := b.Input.DType.Size()
-	steps, ok := stepsOf[float32](b, 1)
-	if !ok || !SlopesRows(k.dtype, b.Mode, b.Channels) || b.Input.ChannelStride != size {
+	if b.Input.ChannelStride != size || !SlopesRows(k.dtype, b.Mode, b.Channels) || !readsInput[float32](b, 1) {
 		return false
 	}
 	g := cellsFor(k.needs, tensor.F32)
-	c := locateGather[float32](g, b, steps, false, false)
+	c := locateInput[float32](g, b, false, false)
 	zeros := b.Scratch.columns[1][:b.Channels*size/8]
 	clear(zeros)
 	most := positionsOf(b.Channels)

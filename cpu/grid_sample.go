@@ -69,6 +69,41 @@ type GridBlock struct {
 	Joined     Joined
 	Second     SecondOrder
 	Scratch    *Scratch
+	found      foundBefore
+}
+
+// foundBefore is what the first block of a row of them finds out for those that follow.
+type foundBefore struct {
+	located located  // the parameters that stand in the cells
+	known   bool     // the rest is
+	takes   bool     // kernels read the input
+	steps   [3]int64 // distances of its pixels
+}
+
+// located says what for cells have parameters; its zero value that they have none.
+type located struct {
+	by     uint8
+	slopes bool
+}
+
+const (
+	locatedPairs = 1 + iota
+	locatedFrame
+	locatedInput
+	locatedPixels
+)
+
+// isLocated reports whether the cells have the parameters, and notes that they do.
+func (b *GridBlock) isLocated(by uint8, slopes bool) bool {
+	was := b.found.located
+	b.found.located = located{by, slopes}
+	return was == b.found.located
+}
+
+// Begin begins a row of blocks, which differ in their positions alone.
+func (b *GridBlock) Begin(s *Sampler, channels int64, scratch *Scratch) {
+	b.Sampler, b.Channels, b.Scratch = *s, channels, scratch
+	b.found = foundBefore{}
 }
 
 // GridSample samples all channels at the positions of one block: the sum of

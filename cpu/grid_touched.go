@@ -27,7 +27,7 @@ const framedPixels = 32
 func (s *GridScatter[C]) startInPlace(out Image) bool {
 	size := int64(unsafe.Sizeof(C(0)))
 	framed := s.g.takes(s.g.Size[0]) && size == 4 && s.most/4*framedPixels > s.band.Pixels
-	if framed || s.channels != 1 || out.DType.Size() != size || !out.compact(s.g.Size, s.g.Dims) || !takesGather[C](s.g, pixelSteps(s.g)) {
+	if framed || s.channels != 1 || out.DType.Size() != size || !out.compact(s.g.Size, s.g.Dims) || !takesPixels[C](s.g) {
 		return false
 	}
 	s.pixels, s.inPlace = unsafe.Add(out.P, s.band.First*size), true
@@ -38,7 +38,7 @@ func (s *GridScatter[C]) startInPlace(out Image) bool {
 
 // startTouched begins with no sums, where contributions are few; it reports whether they are.
 func (s *GridScatter[C]) startTouched() bool {
-	if s.most/tapsInRow[s.g.Mode]*fewPixels > s.band.Pixels || !takesGather[C](s.g, pixelSteps(s.g)) {
+	if s.most/tapsInRow[s.g.Mode]*fewPixels > s.band.Pixels || !takesPixels[C](s.g) {
 		return false
 	}
 	s.touched = s.tiles

@@ -22,18 +22,22 @@ const (
 	chosenMost = 64 << 20
 	// nameCounts is how many counts of names there are: for rows with the same last bits one.
 	nameCounts = 1 << 13
+	// countedPerPosition is of how many elements of the gradient for each index terms are counted.
+	countedPerPosition = 8
 	// choiceCost is how many positions are read in the time of a choice.
 	choiceCost = 4
 )
 
 // chosenSums is how this is done: its workspace are, where rows may have slots, counts of names, slots by
-// row and rows by slot; and sums, counts and finished chunks, tile of columns after tile.
+// row and rows by slot; and sums, counts and finished chunks, tile of columns after tile. Or counts of
+// every element's terms, and finished chunks.
 type chosenSums struct {
 	*bagBackward
 	columns       int64
 	byChoice      bool  // is how rows are counted
 	direct        int32 // is how often a row may be named whose sums need no slot
 	crowded       bool  // are rows: that some are named more often than a chunk has terms is taken for granted
+	counted       int64 // is how many elements have counts, in the one tile: rows need no slots then
 	late          bool  // are slots given, unless rows may be named so often: in the one tile, while it is summed
 	slots, chunks int64 // there is room for; chunks of a tile
 	perColumn     int64 // bytes of a slot's
@@ -58,7 +62,11 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	if dtype != e.compute {
 		s.direct, s.late = 1, named < e.rows && columns <= columnTile
 	}
-	if e.count > int64(s.direct) { // else no element has more terms
+	switch elements := e.rows * columns; {
+	case e.count <= int64(s.direct): // no element has more terms
+	case dtype == e.compute && columns <= columnTile && e.count*columns <= e.positions && elements <= countedPerPosition*e.positions:
+		s.counted = elements
+	default:
 		s.slots = min(e.rows, named/int64(s.direct+1))
 	}
 	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
@@ -74,7 +82,10 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 
 // workspace returns the bytes of it.
 func (s *chosenSums) workspace() int64 {
-	if s.slots == 0 {
+	switch {
+	case s.counted > 0:
+		return roundUp(s.counted, 8) + s.chunks*s.perChunk
+	case s.slots == 0:
 		return 0
 	}
 	return nameCounts*2 + int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
@@ -216,6 +227,11 @@ func chosenJob[C cpu.Compute](s *chosenSums) job {
 				memory = memory[s.tileBytes()-s.chunks*s.perChunk:]
 				sums.Full = valuesIn[cpu.ChosenChunk[C]](memory, s.chunks)
 			}
+		}
+		if s.counted > 0 {
+			memory := c.workspace[:s.workspace()]
+			sums.Seen = memory[:s.counted]
+			sums.Full = valuesIn[cpu.ChosenChunk[C]](memory[roundUp(s.counted, 8):], s.chunks)
 		}
 		sums.Begin()
 		var list [columnTile]int64

@@ -114,7 +114,7 @@ func (s *sampler) block(b *gridBlock, w *worker, image, column, row int64, grid 
 	b.image = image
 	b.at = [3]int64{column * s.span, row % s.out[1], row / s.out[1]}
 	b.N = int(min(s.span, s.out[0]-b.at[0]))
-	b.Sampler, b.Channels, b.Scratch = s.Sampler, s.channels, &w.scratch
+	b.Begin(&s.Sampler, s.channels, &w.scratch)
 	if b.Joined = (cpu.Joined{}); s.images > 1 {
 		b.Joined.Images, b.Joined.Each = int(min(s.images, s.batch-image)), b.N
 		b.N *= b.Joined.Images
