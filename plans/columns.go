@@ -8,6 +8,7 @@ import "github.com/isobit-ml/isobit/cpu"
 
 const (
 	minColumns = 16             // below it, groups are taken one by one
+	minSums    = 256            // below it, sums are gathered: a call is for a row of all groups
 	maxColumns = cpu.MaxColumns // their accumulators stay in the second level of caches
 )
 
@@ -16,11 +17,14 @@ const (
 var oneByOne bool
 
 // columns lays out a reduction whose groups lie side by side, and returns the
-// number of its jobs; 0 where they do not.
-func (f *groupedPlan) columns(c *call) int64 {
+// number of its jobs; 0 where they do not. lanes: the rows of accumulators.
+func (f *groupedPlan) columns(c *call, lanes int) int64 {
 	g := &c.groups
-	inner := g.dims - 1
-	if oneByOne || f.packed >= 0 || g.size[inner] < minColumns || c.blocks == 0 {
+	inner, least := g.dims-1, int64(minColumns)
+	if lanes > 1 {
+		least = minSums
+	}
+	if oneByOne || f.packed >= 0 || g.size[inner] < least || c.blocks == 0 {
 		return 0
 	}
 	for k := range kernelOperands {

@@ -15,9 +15,9 @@ var quantizedLinear = op{
 	},
 	sections: []int{7},
 	args: []arg{
-		{name: "x", shaped: true, allow: []tensor.DType{tensor.S8}, form: "[M, K]", doc: "the codes of the activations"},
+		{name: "x", shaped: true, compact: always, allow: []tensor.DType{tensor.S8}, form: "[M, K]", doc: "the codes of the activations"},
 		{name: "x_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[M]", doc: "a scale for each row of x"},
-		{name: "weight", shaped: true, allow: []tensor.DType{tensor.S8}, form: "[N, K]", doc: "the codes of the weights"},
+		{name: "weight", shaped: true, compact: always, allow: []tensor.DType{tensor.S8}, form: "[N, K]", doc: "the codes of the weights"},
 		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "a scale for each row of weight"},
 		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "what is added"},
 		{name: "y", out: true, allow: floats, defaultType: fixed(tensor.F32), form: "[M, N]", doc: "the result"},

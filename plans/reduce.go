@@ -56,7 +56,7 @@ const groupRunsWay = 2
 func (r *reduction[C]) ways() []way {
 	whole := func(c *call) bool { return !r.mapsLater(c) }
 	return []way{
-		{r.columns, columnJob(r.groupedPlan, r.kernel, r.fold), never},
+		{func(c *call) int64 { return r.columns(c, r.fold.lanes) }, columnJob(r.groupedPlan, r.kernel, r.fold), never},
 		{func(c *call) int64 { return r.shortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
 		{func(c *call) int64 { return r.groupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
 		{func(c *call) int64 { return r.gathers(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},

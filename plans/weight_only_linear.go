@@ -20,7 +20,7 @@ var weightOnlyLinear = op{
 	sections: []int{7, 4},
 	args: []arg{
 		{name: "x", shaped: true, allow: floats, form: "[M, K]", doc: "the activations"},
-		{name: "weight", shaped: true, allow: codes, form: "[N, K]", doc: "the codes of the weights"},
+		{name: "weight", shaped: true, compact: always, allow: codes, form: "[N, K]", doc: "the codes of the weights"},
 		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32), form: "[N, ceil(K / group_size)]", doc: "a scale for each group"},
 		{name: "weight_zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.None), form: "[N, ceil(K / group_size)]", doc: "a zero point for each group; a float one is rounded and clamped to the codes' range"},
 		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "what is added"},
