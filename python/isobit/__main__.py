@@ -17,7 +17,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from ._load import LIBRARY, PACKAGE, checkout, find_library
+from ._load import PACKAGE, checkout, find_library
 
 # What config answers: the flags and what they are for.
 FLAGS = {
@@ -45,10 +45,9 @@ def package_dir(name: str) -> Path:
 
 
 def libs() -> str:
-    """Flags for the linker. A wheel has no libisobit.so for -lisobit: the file is named itself."""
+    """Flags for the linker."""
     folder = library_dir()
-    name = "-lisobit" if (folder / "libisobit.so").exists() else f"-l:{LIBRARY}"
-    return shlex.join([f"-L{folder}", name, f"-Wl,-rpath,{folder}"])
+    return shlex.join([f"-L{folder}", "-lisobit", f"-Wl,-rpath,{folder}"])
 
 
 def config(args: argparse.Namespace) -> int:
