@@ -2,7 +2,7 @@
 
 python -m isobit                          what is installed, found and working; exit code 1 if not
 python -m isobit config --cflags --libs   for a C or C++ compiler
-python -m isobit config --cmakedir        for find_package: -Disobit_DIR=$(...)
+python -m isobit config --cmakedir        for find_package(isobit), which makes isobit::isobit: -Disobit_DIR=$(...)
 python -m isobit config --pkgconfigdir    for PKG_CONFIG_PATH
 python -m isobit config --includedir --libdir
 """
@@ -23,7 +23,7 @@ from ._load import PACKAGE, checkout, find_library
 FLAGS = {
     "cflags": "for a C or C++ compiler",
     "libs": "for its linker",
-    "cmakedir": "for find_package: -Disobit_DIR=$(...)",
+    "cmakedir": "for find_package(isobit), which makes isobit::isobit: -Disobit_DIR=$(...)",
     "pkgconfigdir": "for PKG_CONFIG_PATH",
     "includedir": "where isobit.h and isobit.hpp are",
     "libdir": "where the library is",
