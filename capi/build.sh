@@ -10,7 +10,12 @@ out=$1
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 cd "$(dirname "$0")"
 here=$PWD
-case $here in *[[:space:]\'\"]*) echo "capi/build.sh: no blanks or quotes in the path: $here" >&2; exit 1 ;; esac
+stop() { printf 'capi/build.sh: %s\n' "$*" >&2; exit 1; }
+go=${GO:-go}
+command -v "$go" >/dev/null || stop "Go 1.26 or later is missing: https://go.dev/dl"
+os=$("$go" env GOOS)
+[ "$os" = linux ] || stop "the C library is for Linux; this is $os"
+case $here in *[[:space:]\'\"]*) stop "no blanks or quotes in the path: $here" ;; esac
 
 tags=
 cuda=${ISOBIT_CUDA:-auto}
@@ -24,17 +29,16 @@ if [ "$cuda" != 0 ] && [ "$(uname -s)" = Linux ]; then
     [ -z "${CC:-}" ] || { CC="sh $here/../cuda/cc.sh $CC"; export CC; }
     tags=cuda
   elif [ "$cuda" = 1 ]; then
-    echo "capi/build.sh: CUDA's headers are missing (above); ISOBIT_CUDA=0 builds without" >&2
-    exit 1
+    stop "CUDA's headers are missing (above); ISOBIT_CUDA=0 builds without"
   else
     echo "capi/build.sh: WARNING: CUDA's headers are missing (above): this library is built WITHOUT CUDA" >&2
   fi
 fi
 # -s -w: no debug sections.
-CGO_ENABLED=1 "${GO:-go}" build -tags "$tags" -buildmode=c-shared -trimpath \
+CGO_ENABLED=1 "$go" build -tags "$tags" -buildmode=c-shared -trimpath \
   -ldflags "-s -w -extldflags '-Wl,-soname,libisobit.so.1 -Wl,--version-script=$here/isobit.map'" \
   -o "$out.new" .
 # cgo writes a header of its own beside it; the library's is include/isobit.h.
-rm -f "$out.h" "${out%.*}.h"
+rm -f "$out.h"
 # Moved, not written over: a process that has the old one loaded keeps it.
 mv -f "$out.new" "$out"

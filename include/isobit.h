@@ -226,7 +226,7 @@ typedef uint64_t isobit_plan;
  * other field to 0 where there is no wish, or pass NULL instead of a preference. */
 typedef struct isobit_preference {
   size_t struct_size;
-  int64_t max_workspace; /* bytes; 0: no limit. Rows that need more are passed over */
+  int64_t max_workspace; /* bytes; 0: no limit. Rows that need more run on fewer threads, or are passed over */
   const char *row; /* a row by name, such as "go" or "avx2"; NULL or "": the best that fits */
   int32_t num_threads; /* 0 to 1024; 0: what isobit_get_num_threads answers when the plan runs, or
                         * where the workspace has a part for each thread (matmul, the input's gradients

@@ -24,7 +24,7 @@ const WorkspaceAlignment = 8
 
 // Preference narrows the choice of a row. The zero value takes the best.
 type Preference struct {
-	MaxWorkspace int64  // bytes; 0 means no limit. Rows that need more are passed over
+	MaxWorkspace int64  // bytes; 0 means no limit. Rows that need more run on fewer threads, or are passed over
 	Row          string // "" means any; else only the row with this name
 	// 0 means NumThreads at the time of Run. Where the workspace has a part
 	// for each thread (matmul, the input's gradients of grid_sample), Select fixes
@@ -97,6 +97,7 @@ type plan struct {
 	row         string
 	needs       cpu.ISA // of the row, on a CPU
 	workspace   int64
+	mostThreads int         // that there is workspace for, where each has a part of it
 	refused     []string    // what the log said of rows, each once
 	shapes      [][][]int64 // by argument: the shapes that are accepted
 	check       func(c *call) error
@@ -120,7 +121,7 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 	if pref.MaxWorkspace < 0 {
 		return nil, errorf(InvalidProblem, p.op.name, "preference", "allows %d bytes of workspace; want at least 1, or 0 for any number", pref.MaxWorkspace)
 	}
-	pl := &plan{problem: p, pref: pref, shapes: make([][][]int64, len(p.op.args))}
+	pl := &plan{problem: p, pref: pref, mostThreads: MaxThreads, shapes: make([][][]int64, len(p.op.args))}
 	for i := range p.shapes {
 		shape := p.shapes[i]
 		if p.types[i].Packed() {
@@ -142,21 +143,34 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 }
 
 // buildWithinLimit builds the plan from the best row that needs no more workspace than
-// the preference allows: a row with kernels may pack what the definition reads.
+// the preference allows: on fewer threads, where each has a part of it, or else from
+// another row, since one with kernels may pack what the definition reads.
 func (pl *plan) buildWithinLimit() (*plan, error) {
 	unbuilt := *pl
 	if err := pl.build(); err != nil {
 		return nil, err
 	}
 	err := pl.checkWorkspaceLimit()
-	if err == nil || pl.pref.Row != "" {
-		return pl, err
+	if err == nil {
+		return pl, nil
 	}
-	for _, name := range pl.problem.op.rows() {
-		other := unbuilt
-		other.pref.Row = name
-		if other.build() == nil && other.checkWorkspaceLimit() == nil {
-			return &other, nil
+	rows := []string{pl.pref.Row}
+	if pl.pref.Row == "" {
+		rows = pl.problem.op.rows()
+	}
+	for _, name := range rows {
+		for most := MaxThreads; most > 0; most /= 2 {
+			other := unbuilt
+			other.pref.Row, other.mostThreads, other.refused = name, most, pl.refused
+			if most < MaxThreads && most >= pl.threads() {
+				continue
+			}
+			if other.build() != nil {
+				break
+			}
+			if err = other.checkWorkspaceLimit(); err == nil {
+				return &other, nil
+			}
 		}
 	}
 	return nil, err
@@ -221,8 +235,9 @@ func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
 
 // threads returns how many threads a run has now.
 func (pl *plan) threads() int {
-	if n := pl.pref.Threads; n > 0 {
-		return n
+	n := pl.pref.Threads
+	if n == 0 {
+		n = NumThreads()
 	}
-	return NumThreads()
+	return min(n, pl.mostThreads)
 }

@@ -188,3 +188,37 @@ func TestPanicInAJobReachesTheCaller(t *testing.T) {
 		}
 	}
 }
+
+// A limit of the workspace lowers the number of threads, where each has a part of it. One byte less than
+// all need took matmul to the definition, and was an error of grid_sample_backward, whose definition needs as much.
+func TestWorkspaceLimitLowersThreads(t *testing.T) {
+	for text, without := range map[string]bool{ // whether the definition needs none
+		"matmul input=f32[300,200] other=f32[200,300]":                                             true,
+		"grid_sample_backward grad_output=f32[2,3,20,20] input=f32[2,3,30,20] grid=f32[2,20,20,2]": false,
+	} {
+		c := caseOf(t, testcase.Small, text)
+		within := func(threads int, limit int64) (plans.Plan, error) {
+			return plans.Select(0, c.Problem, plans.Preference{Threads: threads, MaxWorkspace: limit})
+		}
+		one, err := within(1, 0)
+		require.NoError(t, err)
+		six, err := within(6, 0)
+		require.NoError(t, err)
+		least, most := one.WorkspaceSize(), six.WorkspaceSize()
+		require.Less(t, least, most)
+		for _, limit := range []int64{most, most - 1, least} {
+			p, err := within(6, limit)
+			require.NoError(t, err)
+			require.Equal(t, six.SKU(), p.SKU(), "a limit of %d", limit)
+			require.LessOrEqual(t, p.WorkspaceSize(), limit)
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 6, MaxWorkspace: limit}}, defined(t, c), "within a limit")
+		}
+		p, err := within(6, least-1)
+		if without {
+			require.NoError(t, err)
+			require.Equal(t, "go", p.SKU().Row)
+		} else {
+			require.ErrorContains(t, err, fmt.Sprintf("allows %d bytes of workspace; the row go needs %d", least-1, least))
+		}
+	}
+}

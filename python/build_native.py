@@ -129,6 +129,10 @@ def package_files(out: Path) -> dict[Path, str]:
     }
     for name in ("isobitConfig.cmake", "isobitConfigVersion.cmake"):
         files[ROOT / "capi/package" / name] = f"lib/cmake/isobit/{name}"
+    for_linkers = out / "libisobit.so"
+    if not for_linkers.exists():  # a checkout's is a link, which a wheel cannot have: this is a script for linkers
+        for_linkers.write_text(f"INPUT({LIBRARY})\n")
+    files[for_linkers] = "lib/libisobit.so"
     pc = out / "isobit.pc"
     pc.write_text((ROOT / "capi/package/isobit.pc.in").read_text().replace("@VERSION@", version()))
     files[pc] = "lib/pkgconfig/isobit.pc"

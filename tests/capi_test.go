@@ -124,6 +124,23 @@ func TestSpans(t *testing.T) {
 	runProgram(t, nil, compile(t, library(t), "c++", "cpp/tensors.cpp", "-std=c++20"))
 }
 
+// TestBuildElsewhere holds that the library's build says where and with what it works.
+func TestBuildElsewhere(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the C library is for Linux")
+	}
+	for variable, want := range map[string]string{
+		"GOOS=darwin":         "the C library is for Linux; this is darwin",
+		"GO=no-such-compiler": "Go 1.26 or later is missing",
+	} {
+		cmd := exec.Command("sh", "../capi/build.sh", filepath.Join(t.TempDir(), "libisobit.so.1"))
+		cmd.Env = append(os.Environ(), variable)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s gave %v: %s", variable, err, out)
+		}
+	}
+}
+
 // TestWithoutExceptions holds that isobit.hpp says what it needs, and that isobit.h needs none.
 func TestWithoutExceptions(t *testing.T) {
 	library(t) // skips without a compiler

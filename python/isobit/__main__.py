@@ -2,7 +2,7 @@
 
 python -m isobit                          what is installed, found and working; exit code 1 if not
 python -m isobit config --cflags --libs   for a C or C++ compiler
-python -m isobit config --cmakedir        for find_package: -Disobit_DIR=$(...)
+python -m isobit config --cmakedir        for find_package(isobit), which makes isobit::isobit: -Disobit_DIR=$(...)
 python -m isobit config --pkgconfigdir    for PKG_CONFIG_PATH
 python -m isobit config --includedir --libdir
 """
@@ -17,13 +17,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from ._load import LIBRARY, PACKAGE, checkout, find_library
+from ._load import PACKAGE, checkout, find_library
 
 # What config answers: the flags and what they are for.
 FLAGS = {
     "cflags": "for a C or C++ compiler",
     "libs": "for its linker",
-    "cmakedir": "for find_package: -Disobit_DIR=$(...)",
+    "cmakedir": "for find_package(isobit), which makes isobit::isobit: -Disobit_DIR=$(...)",
     "pkgconfigdir": "for PKG_CONFIG_PATH",
     "includedir": "where isobit.h and isobit.hpp are",
     "libdir": "where the library is",
@@ -45,10 +45,9 @@ def package_dir(name: str) -> Path:
 
 
 def libs() -> str:
-    """Flags for the linker. A wheel has no libisobit.so for -lisobit: the file is named itself."""
+    """Flags for the linker."""
     folder = library_dir()
-    name = "-lisobit" if (folder / "libisobit.so").exists() else f"-l:{LIBRARY}"
-    return shlex.join([f"-L{folder}", name, f"-Wl,-rpath,{folder}"])
+    return shlex.join([f"-L{folder}", "-lisobit", f"-Wl,-rpath,{folder}"])
 
 
 def config(args: argparse.Namespace) -> int:

@@ -45,7 +45,7 @@ def test_config(monkeypatch, capsys):
     words = capsys.readouterr().out.split()
     include = next(w[2:] for w in words if w.startswith("-I"))
     assert (Path(include) / "isobit.h").is_file()
-    assert any(w.startswith("-L") for w in words) and any("isobit" in w and w.startswith("-l") for w in words)
+    assert any(w.startswith("-L") for w in words) and "-lisobit" in words
 
 
 def test_config_for_cmake_and_for_nobody(monkeypatch, capsys):

@@ -53,6 +53,7 @@ def test_wheel(tmp_path):
         "_C.abi3.so",
         "_C.pyi",
         "py.typed",
+        "lib/libisobit.so",
         "lib/libisobit.so.1",
         "include/isobit.h",
         "include/isobit.hpp",
@@ -64,6 +65,20 @@ def test_wheel(tmp_path):
     unwanted = [n for n in names if n.endswith((".c", ".go")) or "build_native" in n or "hatch_build" in n]
     assert not unwanted
     use(tmp_path / "site")
+    link(tmp_path / "site/isobit")
+
+
+def link(package: Path) -> None:
+    """Links a program by name, as pkg-config says, and by path, as CMake makes of that, and runs it."""
+    lib, program = package / "lib", package / "a.out"
+    (package / "a.c").write_text(
+        "#include <isobit.h>\nint main(void) { return isobit_abi_version() != ISOBIT_ABI_VERSION; }\n"
+    )
+    assert "-lisobit" in (lib / "pkgconfig/isobit.pc").read_text()
+    for words in ([f"-L{lib}", "-lisobit"], [lib / "libisobit.so"]):
+        cc = [*build_native.find_cc().split(), package / "a.c", f"-I{package / 'include'}", "-o", program]
+        subprocess.run([*cc, *words, f"-Wl,-rpath,{lib}"], check=True)
+        subprocess.run([program], check=True)
 
 
 def test_extension_without_python_headers(tmp_path):
