@@ -7,12 +7,12 @@
 // func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    x+48(FP), R9
 	MOVQ    rows+64(FP), R10
@@ -65,20 +65,20 @@ begun3:
 	ADDQ R13, R10
 
 stripe4:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end5
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R12
 	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	INCQ         DX
+	CMPQ         R12, BX
 	JEQ          same6
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R12, BX
+	VBROADCASTSS (SI)(R12*4), Z0
+	VBROADCASTSS (DI)(R12*4), Z1
 
 same6:
-	VPMOVSXBD    (DX), Z18
+	VPMOVSXBD    (AX), Z18
 	VCVTDQ2PS    Z18, Z18
 	VSUBPS       Z1, Z18, Z18
 	VMULPS       Z0, Z18, Z18
@@ -90,7 +90,7 @@ same6:
 	VADDPS       Z19, Z11, Z11
 	VMULPS       (R10), Z18, Z18
 	VADDPS       Z18, Z15, Z15
-	VPMOVSXBD    16(DX), Z18
+	VPMOVSXBD    16(AX), Z18
 	VCVTDQ2PS    Z18, Z18
 	VSUBPS       Z1, Z18, Z18
 	VMULPS       Z0, Z18, Z18
@@ -102,17 +102,17 @@ same6:
 	VADDPS       Z19, Z12, Z12
 	VMULPS       64(R10), Z18, Z18
 	VADDPS       Z18, Z16, Z16
-	MOVQ         BX, R12
+	MOVQ         DX, R12
 	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	INCQ         DX
+	CMPQ         R12, BX
 	JEQ          same7
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R12, BX
+	VBROADCASTSS (SI)(R12*4), Z0
+	VBROADCASTSS (DI)(R12*4), Z1
 
 same7:
-	VPMOVSXBD 32(DX), Z18
+	VPMOVSXBD 32(AX), Z18
 	VCVTDQ2PS Z18, Z18
 	VSUBPS    Z1, Z18, Z18
 	VMULPS    Z0, Z18, Z18
@@ -124,7 +124,7 @@ same7:
 	VADDPS    Z19, Z13, Z13
 	VMULPS    128(R10), Z18, Z18
 	VADDPS    Z18, Z17, Z17
-	VPMOVSXBD 48(DX), Z18
+	VPMOVSXBD 48(AX), Z18
 	VCVTDQ2PS Z18, Z18
 	VSUBPS    Z1, Z18, Z18
 	VMULPS    Z0, Z18, Z18
@@ -136,10 +136,10 @@ same7:
 	VADDPS    Z19, Z14, Z14
 	VMULPS    192(R10), Z18, Z18
 	VADDPS    Z18, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
 	ADDQ      $0x00000100, R10
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe4
 
 end5:
@@ -197,20 +197,20 @@ begin9:
 
 begun10:
 stripe11:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end12
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same13
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same13:
-	VPMOVSXBD    (DX), Z14
+	VPMOVSXBD    (AX), Z14
 	VCVTDQ2PS    Z14, Z14
 	VSUBPS       Z1, Z14, Z14
 	VMULPS       Z0, Z14, Z14
@@ -220,7 +220,7 @@ same13:
 	VADDPS       Z15, Z7, Z7
 	VMULPS       (R9)(R13*2), Z14, Z14
 	VADDPS       Z14, Z11, Z11
-	VPMOVSXBD    16(DX), Z14
+	VPMOVSXBD    16(AX), Z14
 	VCVTDQ2PS    Z14, Z14
 	VSUBPS       Z1, Z14, Z14
 	VMULPS       Z0, Z14, Z14
@@ -230,17 +230,17 @@ same13:
 	VADDPS       Z15, Z8, Z8
 	VMULPS       64(R9)(R13*2), Z14, Z14
 	VADDPS       Z14, Z12, Z12
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same14
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same14:
-	VPMOVSXBD 32(DX), Z14
+	VPMOVSXBD 32(AX), Z14
 	VCVTDQ2PS Z14, Z14
 	VSUBPS    Z1, Z14, Z14
 	VMULPS    Z0, Z14, Z14
@@ -250,7 +250,7 @@ same14:
 	VADDPS    Z15, Z9, Z9
 	VMULPS    128(R9)(R13*2), Z14, Z14
 	VADDPS    Z14, Z13, Z13
-	VPMOVSXBD 48(DX), Z14
+	VPMOVSXBD 48(AX), Z14
 	VCVTDQ2PS Z14, Z14
 	VSUBPS    Z1, Z14, Z14
 	VMULPS    Z0, Z14, Z14
@@ -260,9 +260,9 @@ same14:
 	VADDPS    Z15, Z10, Z10
 	VMULPS    192(R9)(R13*2), Z14, Z14
 	VADDPS    Z14, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe11
 
 end12:
@@ -308,20 +308,20 @@ begin16:
 
 begun17:
 stripe18:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end19
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same20
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same20:
-	VPMOVSXBD    (DX), Z10
+	VPMOVSXBD    (AX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VSUBPS       Z1, Z10, Z10
 	VMULPS       Z0, Z10, Z10
@@ -329,7 +329,7 @@ same20:
 	VADDPS       Z11, Z3, Z3
 	VMULPS       (R9)(R13*1), Z10, Z10
 	VADDPS       Z10, Z7, Z7
-	VPMOVSXBD    16(DX), Z10
+	VPMOVSXBD    16(AX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VSUBPS       Z1, Z10, Z10
 	VMULPS       Z0, Z10, Z10
@@ -337,17 +337,17 @@ same20:
 	VADDPS       Z11, Z4, Z4
 	VMULPS       64(R9)(R13*1), Z10, Z10
 	VADDPS       Z10, Z8, Z8
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same21
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same21:
-	VPMOVSXBD 32(DX), Z10
+	VPMOVSXBD 32(AX), Z10
 	VCVTDQ2PS Z10, Z10
 	VSUBPS    Z1, Z10, Z10
 	VMULPS    Z0, Z10, Z10
@@ -355,7 +355,7 @@ same21:
 	VADDPS    Z11, Z5, Z5
 	VMULPS    128(R9)(R13*1), Z10, Z10
 	VADDPS    Z10, Z9, Z9
-	VPMOVSXBD 48(DX), Z10
+	VPMOVSXBD 48(AX), Z10
 	VCVTDQ2PS Z10, Z10
 	VSUBPS    Z1, Z10, Z10
 	VMULPS    Z0, Z10, Z10
@@ -363,9 +363,9 @@ same21:
 	VADDPS    Z11, Z6, Z6
 	VMULPS    192(R9)(R13*1), Z10, Z10
 	VADDPS    Z10, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe18
 
 end19:
@@ -397,56 +397,56 @@ begin22:
 
 begun23:
 stripe24:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end25
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same26
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same26:
-	VPMOVSXBD    (DX), Z6
+	VPMOVSXBD    (AX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VSUBPS       Z1, Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VMULPS       (R9), Z6, Z6
 	VADDPS       Z6, Z3, Z3
-	VPMOVSXBD    16(DX), Z6
+	VPMOVSXBD    16(AX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VSUBPS       Z1, Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VMULPS       64(R9), Z6, Z6
 	VADDPS       Z6, Z4, Z4
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same27
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same27:
-	VPMOVSXBD 32(DX), Z6
+	VPMOVSXBD 32(AX), Z6
 	VCVTDQ2PS Z6, Z6
 	VSUBPS    Z1, Z6, Z6
 	VMULPS    Z0, Z6, Z6
 	VMULPS    128(R9), Z6, Z6
 	VADDPS    Z6, Z5, Z5
-	VPMOVSXBD 48(DX), Z6
+	VPMOVSXBD 48(AX), Z6
 	VCVTDQ2PS Z6, Z6
 	VSUBPS    Z1, Z6, Z6
 	VMULPS    Z0, Z6, Z6
 	VMULPS    192(R9), Z6, Z6
 	VADDPS    Z6, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe24
 
 end25:
@@ -460,66 +460,63 @@ end25:
 // func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
-	LEAQ (R9)(R10*2), R11
-	ADDQ R10, R11
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same3
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same3:
-	VPMOVSXBD    (DX), Z2
+	VPMOVSXBD    (AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)
-	VPMOVSXBD    16(DX), Z2
+	VPMOVSXBD    16(AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)(R10*1)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same4
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same4:
-	VPMOVSXBD 32(DX), Z2
+	VPMOVSXBD 32(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R9)(R10*2)
-	VPMOVSXBD 48(DX), Z2
+	VMOVUPS   Z2, 64(R9)
+	VPMOVSXBD 48(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R11)
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R11
-	DECQ      AX
+	VMOVUPS   Z2, 64(R9)(R10*1)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000080, R9
+	DECQ      R8
 	JMP       stripe1
 
 end2:
@@ -529,12 +526,12 @@ end2:
 // func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    x+48(FP), R9
 	MOVQ    rows+64(FP), R10
@@ -587,20 +584,20 @@ begun3:
 	ADDQ R13, R10
 
 stripe4:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end5
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R12
 	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	INCQ         DX
+	CMPQ         R12, BX
 	JEQ          same6
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R12, BX
+	VBROADCASTSS (SI)(R12*4), Z0
+	VBROADCASTSS (DI)(R12*4), Z1
 
 same6:
-	VPMOVZXBD    (DX), Z18
+	VPMOVZXBD    (AX), Z18
 	VCVTDQ2PS    Z18, Z18
 	VSUBPS       Z1, Z18, Z18
 	VMULPS       Z0, Z18, Z18
@@ -612,7 +609,7 @@ same6:
 	VADDPS       Z19, Z11, Z11
 	VMULPS       (R10), Z18, Z18
 	VADDPS       Z18, Z15, Z15
-	VPMOVZXBD    16(DX), Z18
+	VPMOVZXBD    16(AX), Z18
 	VCVTDQ2PS    Z18, Z18
 	VSUBPS       Z1, Z18, Z18
 	VMULPS       Z0, Z18, Z18
@@ -624,17 +621,17 @@ same6:
 	VADDPS       Z19, Z12, Z12
 	VMULPS       64(R10), Z18, Z18
 	VADDPS       Z18, Z16, Z16
-	MOVQ         BX, R12
+	MOVQ         DX, R12
 	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	INCQ         DX
+	CMPQ         R12, BX
 	JEQ          same7
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R12, BX
+	VBROADCASTSS (SI)(R12*4), Z0
+	VBROADCASTSS (DI)(R12*4), Z1
 
 same7:
-	VPMOVZXBD 32(DX), Z18
+	VPMOVZXBD 32(AX), Z18
 	VCVTDQ2PS Z18, Z18
 	VSUBPS    Z1, Z18, Z18
 	VMULPS    Z0, Z18, Z18
@@ -646,7 +643,7 @@ same7:
 	VADDPS    Z19, Z13, Z13
 	VMULPS    128(R10), Z18, Z18
 	VADDPS    Z18, Z17, Z17
-	VPMOVZXBD 48(DX), Z18
+	VPMOVZXBD 48(AX), Z18
 	VCVTDQ2PS Z18, Z18
 	VSUBPS    Z1, Z18, Z18
 	VMULPS    Z0, Z18, Z18
@@ -658,10 +655,10 @@ same7:
 	VADDPS    Z19, Z14, Z14
 	VMULPS    192(R10), Z18, Z18
 	VADDPS    Z18, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
 	ADDQ      $0x00000100, R10
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe4
 
 end5:
@@ -719,20 +716,20 @@ begin9:
 
 begun10:
 stripe11:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end12
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same13
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same13:
-	VPMOVZXBD    (DX), Z14
+	VPMOVZXBD    (AX), Z14
 	VCVTDQ2PS    Z14, Z14
 	VSUBPS       Z1, Z14, Z14
 	VMULPS       Z0, Z14, Z14
@@ -742,7 +739,7 @@ same13:
 	VADDPS       Z15, Z7, Z7
 	VMULPS       (R9)(R13*2), Z14, Z14
 	VADDPS       Z14, Z11, Z11
-	VPMOVZXBD    16(DX), Z14
+	VPMOVZXBD    16(AX), Z14
 	VCVTDQ2PS    Z14, Z14
 	VSUBPS       Z1, Z14, Z14
 	VMULPS       Z0, Z14, Z14
@@ -752,17 +749,17 @@ same13:
 	VADDPS       Z15, Z8, Z8
 	VMULPS       64(R9)(R13*2), Z14, Z14
 	VADDPS       Z14, Z12, Z12
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same14
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same14:
-	VPMOVZXBD 32(DX), Z14
+	VPMOVZXBD 32(AX), Z14
 	VCVTDQ2PS Z14, Z14
 	VSUBPS    Z1, Z14, Z14
 	VMULPS    Z0, Z14, Z14
@@ -772,7 +769,7 @@ same14:
 	VADDPS    Z15, Z9, Z9
 	VMULPS    128(R9)(R13*2), Z14, Z14
 	VADDPS    Z14, Z13, Z13
-	VPMOVZXBD 48(DX), Z14
+	VPMOVZXBD 48(AX), Z14
 	VCVTDQ2PS Z14, Z14
 	VSUBPS    Z1, Z14, Z14
 	VMULPS    Z0, Z14, Z14
@@ -782,9 +779,9 @@ same14:
 	VADDPS    Z15, Z10, Z10
 	VMULPS    192(R9)(R13*2), Z14, Z14
 	VADDPS    Z14, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe11
 
 end12:
@@ -830,20 +827,20 @@ begin16:
 
 begun17:
 stripe18:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end19
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same20
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same20:
-	VPMOVZXBD    (DX), Z10
+	VPMOVZXBD    (AX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VSUBPS       Z1, Z10, Z10
 	VMULPS       Z0, Z10, Z10
@@ -851,7 +848,7 @@ same20:
 	VADDPS       Z11, Z3, Z3
 	VMULPS       (R9)(R13*1), Z10, Z10
 	VADDPS       Z10, Z7, Z7
-	VPMOVZXBD    16(DX), Z10
+	VPMOVZXBD    16(AX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VSUBPS       Z1, Z10, Z10
 	VMULPS       Z0, Z10, Z10
@@ -859,17 +856,17 @@ same20:
 	VADDPS       Z11, Z4, Z4
 	VMULPS       64(R9)(R13*1), Z10, Z10
 	VADDPS       Z10, Z8, Z8
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same21
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same21:
-	VPMOVZXBD 32(DX), Z10
+	VPMOVZXBD 32(AX), Z10
 	VCVTDQ2PS Z10, Z10
 	VSUBPS    Z1, Z10, Z10
 	VMULPS    Z0, Z10, Z10
@@ -877,7 +874,7 @@ same21:
 	VADDPS    Z11, Z5, Z5
 	VMULPS    128(R9)(R13*1), Z10, Z10
 	VADDPS    Z10, Z9, Z9
-	VPMOVZXBD 48(DX), Z10
+	VPMOVZXBD 48(AX), Z10
 	VCVTDQ2PS Z10, Z10
 	VSUBPS    Z1, Z10, Z10
 	VMULPS    Z0, Z10, Z10
@@ -885,9 +882,9 @@ same21:
 	VADDPS    Z11, Z6, Z6
 	VMULPS    192(R9)(R13*1), Z10, Z10
 	VADDPS    Z10, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe18
 
 end19:
@@ -919,56 +916,56 @@ begin22:
 
 begun23:
 stripe24:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end25
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same26
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same26:
-	VPMOVZXBD    (DX), Z6
+	VPMOVZXBD    (AX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VSUBPS       Z1, Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VMULPS       (R9), Z6, Z6
 	VADDPS       Z6, Z3, Z3
-	VPMOVZXBD    16(DX), Z6
+	VPMOVZXBD    16(AX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VSUBPS       Z1, Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VMULPS       64(R9), Z6, Z6
 	VADDPS       Z6, Z4, Z4
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same27
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 
 same27:
-	VPMOVZXBD 32(DX), Z6
+	VPMOVZXBD 32(AX), Z6
 	VCVTDQ2PS Z6, Z6
 	VSUBPS    Z1, Z6, Z6
 	VMULPS    Z0, Z6, Z6
 	VMULPS    128(R9), Z6, Z6
 	VADDPS    Z6, Z5, Z5
-	VPMOVZXBD 48(DX), Z6
+	VPMOVZXBD 48(AX), Z6
 	VCVTDQ2PS Z6, Z6
 	VSUBPS    Z1, Z6, Z6
 	VMULPS    Z0, Z6, Z6
 	VMULPS    192(R9), Z6, Z6
 	VADDPS    Z6, Z2, Z2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe24
 
 end25:
@@ -982,66 +979,63 @@ end25:
 // func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
-	LEAQ (R9)(R10*2), R11
-	ADDQ R10, R11
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same3
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same3:
-	VPMOVZXBD    (DX), Z2
+	VPMOVZXBD    (AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)
-	VPMOVZXBD    16(DX), Z2
+	VPMOVZXBD    16(AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)(R10*1)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same4
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same4:
-	VPMOVZXBD 32(DX), Z2
+	VPMOVZXBD 32(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R9)(R10*2)
-	VPMOVZXBD 48(DX), Z2
+	VMOVUPS   Z2, 64(R9)
+	VPMOVZXBD 48(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R11)
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R11
-	DECQ      AX
+	VMOVUPS   Z2, 64(R9)(R10*1)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000080, R9
+	DECQ      R8
 	JMP       stripe1
 
 end2:
@@ -1051,16 +1045,16 @@ end2:
 // func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
 	MOVQ    codes+40(FP), CX
 	VMOVUPS (CX), Z2
 	VMOVUPS 64(CX), Z3
 	VMOVUPS 128(CX), Z4
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    x+48(FP), R9
 	MOVQ    rows+64(FP), R10
@@ -1161,22 +1155,22 @@ begun3:
 	ADDQ      R13, R10
 
 stripe4:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end5
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R12
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R12
 	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	INCQ         DX
+	CMPQ         R12, BX
 	JEQ          same6
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R12, BX
+	VBROADCASTSS (SI)(R12*4), Z0
+	VBROADCASTSS (DI)(R12*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same6:
-	VPMOVZXBD    (DX), Z0
+	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z21
 	VPERMPS      Z1, Z0, Z0
 	VMULPS       (R9), Z0, Z22
@@ -1196,19 +1190,19 @@ same6:
 	VADDPS       Z0, Z9, Z9
 	VMULPS       64(R10), Z21, Z0
 	VADDPS       Z0, Z11, Z11
-	MOVQ         BX, R12
+	MOVQ         DX, R12
 	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	INCQ         DX
+	CMPQ         R12, BX
 	JEQ          same7
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R12, BX
+	VBROADCASTSS (SI)(R12*4), Z0
+	VBROADCASTSS (DI)(R12*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same7:
-	VPMOVZXBD 16(DX), Z0
+	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z21
 	VPERMPS   Z1, Z0, Z0
 	VMULPS    128(R9), Z0, Z22
@@ -1228,10 +1222,10 @@ same7:
 	VADDPS    Z0, Z10, Z10
 	VMULPS    192(R10), Z21, Z0
 	VADDPS    Z0, Z12, Z12
-	ADDQ      $0x00000020, DX
+	ADDQ      $0x00000020, AX
 	ADDQ      $0x00000100, R9
 	ADDQ      $0x00000100, R10
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe4
 
 end5:
@@ -1350,22 +1344,22 @@ begun10:
 	VPERMT2PS Z0, Z8, Z15
 
 stripe11:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end12
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same13
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same13:
-	VPMOVZXBD    (DX), Z0
+	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z6
 	VPERMPS      Z1, Z0, Z0
 	VMULPS       (R9), Z0, Z8
@@ -1381,19 +1375,19 @@ same13:
 	VADDPS       Z0, Z9, Z9
 	VMULPS       64(R9)(R13*2), Z6, Z0
 	VADDPS       Z0, Z13, Z13
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same14
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same14:
-	VPMOVZXBD 16(DX), Z0
+	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z6
 	VPERMPS   Z1, Z0, Z0
 	VMULPS    128(R9), Z0, Z8
@@ -1409,9 +1403,9 @@ same14:
 	VADDPS    Z0, Z11, Z11
 	VMULPS    192(R9)(R13*2), Z6, Z0
 	VADDPS    Z0, Z15, Z15
-	ADDQ      $0x00000020, DX
+	ADDQ      $0x00000020, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe11
 
 end12:
@@ -1500,22 +1494,22 @@ begun17:
 	VPERMT2PS Z0, Z8, Z11
 
 stripe18:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end19
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same20
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same20:
-	VPMOVZXBD    (DX), Z0
+	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z6
 	VPERMPS      Z1, Z0, Z0
 	VMULPS       (R9), Z0, Z8
@@ -1527,19 +1521,19 @@ same20:
 	VADDPS       Z0, Z5, Z5
 	VMULPS       64(R9)(R13*1), Z6, Z0
 	VADDPS       Z0, Z9, Z9
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same21
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same21:
-	VPMOVZXBD 16(DX), Z0
+	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z6
 	VPERMPS   Z1, Z0, Z0
 	VMULPS    128(R9), Z0, Z8
@@ -1551,9 +1545,9 @@ same21:
 	VADDPS    Z0, Z7, Z7
 	VMULPS    192(R9)(R13*1), Z6, Z0
 	VADDPS    Z0, Z11, Z11
-	ADDQ      $0x00000020, DX
+	ADDQ      $0x00000020, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe18
 
 end19:
@@ -1610,22 +1604,22 @@ begun23:
 	VPERMT2PS Z0, Z9, Z7
 
 stripe24:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end25
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R10
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same26
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same26:
-	VPMOVZXBD    (DX), Z0
+	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z6
 	VPERMPS      Z1, Z0, Z0
 	VMULPS       (R9), Z0, Z0
@@ -1633,19 +1627,19 @@ same26:
 	VPERMPS      Z1, Z6, Z6
 	VMULPS       64(R9), Z6, Z0
 	VADDPS       Z0, Z5, Z5
-	MOVQ         BX, R10
+	MOVQ         DX, R10
 	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+	INCQ         DX
+	CMPQ         R10, BX
 	JEQ          same27
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R10, BX
+	VBROADCASTSS (SI)(R10*4), Z0
+	VBROADCASTSS (DI)(R10*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same27:
-	VPMOVZXBD 16(DX), Z0
+	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z6
 	VPERMPS   Z1, Z0, Z0
 	VMULPS    128(R9), Z0, Z0
@@ -1653,9 +1647,9 @@ same27:
 	VPERMPS   Z1, Z6, Z6
 	VMULPS    192(R9), Z6, Z0
 	VADDPS    Z0, Z7, Z7
-	ADDQ      $0x00000020, DX
+	ADDQ      $0x00000020, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe24
 
 end25:
@@ -1675,39 +1669,37 @@ end25:
 // func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-64
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
 	MOVQ    codes+40(FP), CX
 	VMOVUPS (CX), Z2
 	VMOVUPS 64(CX), Z3
 	VMOVUPS 128(CX), Z4
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    to+48(FP), R9
 	MOVQ    apart+56(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same3
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same3:
-	VPMOVZXBD    (DX), Z0
+	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z5
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z5, Z5
@@ -1716,31 +1708,30 @@ same3:
 	VPERMT2PS    Z5, Z4, Z0
 	VMOVUPS      Z6, (R9)
 	VMOVUPS      Z0, (R9)(R10*1)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same4
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same4:
-	VPMOVZXBD 16(DX), Z0
+	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z5
 	VPERMPS   Z1, Z0, Z0
 	VPERMPS   Z1, Z5, Z5
 	VMOVAPS   Z0, Z6
 	VPERMT2PS Z5, Z3, Z6
 	VPERMT2PS Z5, Z4, Z0
-	VMOVUPS   Z6, (R9)(R10*2)
-	VMOVUPS   Z0, (R11)
-	ADDQ      $0x00000020, DX
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R11
-	DECQ      AX
+	VMOVUPS   Z6, 64(R9)
+	VMOVUPS   Z0, 64(R9)(R10*1)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000080, R9
+	DECQ      R8
 	JMP       stripe1
 
 end2:
@@ -1750,12 +1741,12 @@ end2:
 // func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    x+48(FP), R9
 	MOVQ    rows+64(FP), R10
@@ -1787,80 +1778,80 @@ begin1:
 
 begun2:
 stripe3:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end4
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R11
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R11
 	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same5
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Y0
+	VBROADCASTSS (DI)(R11*4), Y1
 
 same5:
-	VPMOVSXBD    (DX), Y10
+	VPMOVSXBD    (AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       (R9), Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVSXBD    8(DX), Y10
+	VPMOVSXBD    8(AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       32(R9), Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVSXBD    16(DX), Y10
+	VPMOVSXBD    16(AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       64(R9), Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVSXBD    24(DX), Y10
+	VPMOVSXBD    24(AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       96(R9), Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	MOVQ         BX, R11
+	MOVQ         DX, R11
 	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same6
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Y0
+	VBROADCASTSS (DI)(R11*4), Y1
 
 same6:
-	VPMOVSXBD 32(DX), Y10
+	VPMOVSXBD 32(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    128(R9), Y10, Y10
 	VADDPS    Y10, Y7, Y7
-	VPMOVSXBD 40(DX), Y10
+	VPMOVSXBD 40(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    160(R9), Y10, Y10
 	VADDPS    Y10, Y8, Y8
-	VPMOVSXBD 48(DX), Y10
+	VPMOVSXBD 48(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    192(R9), Y10, Y10
 	VADDPS    Y10, Y9, Y9
-	VPMOVSXBD 56(DX), Y10
+	VPMOVSXBD 56(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    224(R9), Y10, Y10
 	VADDPS    Y10, Y2, Y2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe3
 
 end4:
@@ -1878,12 +1869,12 @@ end4:
 // func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
@@ -1893,74 +1884,74 @@ TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-64
 	ADDQ R10, R12
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R13
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same3
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same3:
-	VPMOVSXBD    (DX), Y2
+	VPMOVSXBD    (AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)
-	VPMOVSXBD    8(DX), Y2
+	VPMOVSXBD    8(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R9)(R10*1)
-	VPMOVSXBD    16(DX), Y2
+	VMOVUPS      Y2, (R11)(R10*1)
+	VPMOVSXBD    16(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)(R10*2)
-	VPMOVSXBD    24(DX), Y2
+	VPMOVSXBD    24(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R11)
-	MOVQ         BX, R13
+	VMOVUPS      Y2, (R12)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same4
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same4:
-	VPMOVSXBD 32(DX), Y2
+	VPMOVSXBD 32(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R11)(R10*1)
-	VPMOVSXBD 40(DX), Y2
+	VMOVUPS   Y2, (R9)(R10*1)
+	VPMOVSXBD 40(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R11)(R10*2)
-	VPMOVSXBD 48(DX), Y2
+	VPMOVSXBD 48(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R12)
-	VPMOVSXBD 56(DX), Y2
+	VMOVUPS   Y2, (R11)
+	VPMOVSXBD 56(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R12)(R10*1)
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000020, R9
 	ADDQ      $0x00000020, R11
 	ADDQ      $0x00000020, R12
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe1
 
 end2:
@@ -1970,12 +1961,12 @@ end2:
 // func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    x+48(FP), R9
 	MOVQ    rows+64(FP), R10
@@ -2007,80 +1998,80 @@ begin1:
 
 begun2:
 stripe3:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end4
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R11
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R11
 	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same5
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Y0
+	VBROADCASTSS (DI)(R11*4), Y1
 
 same5:
-	VPMOVZXBD    (DX), Y10
+	VPMOVZXBD    (AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       (R9), Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBD    8(DX), Y10
+	VPMOVZXBD    8(AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       32(R9), Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBD    16(DX), Y10
+	VPMOVZXBD    16(AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       64(R9), Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBD    24(DX), Y10
+	VPMOVZXBD    24(AX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VSUBPS       Y1, Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VMULPS       96(R9), Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	MOVQ         BX, R11
+	MOVQ         DX, R11
 	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same6
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Y0
+	VBROADCASTSS (DI)(R11*4), Y1
 
 same6:
-	VPMOVZXBD 32(DX), Y10
+	VPMOVZXBD 32(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    128(R9), Y10, Y10
 	VADDPS    Y10, Y7, Y7
-	VPMOVZXBD 40(DX), Y10
+	VPMOVZXBD 40(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    160(R9), Y10, Y10
 	VADDPS    Y10, Y8, Y8
-	VPMOVZXBD 48(DX), Y10
+	VPMOVZXBD 48(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    192(R9), Y10, Y10
 	VADDPS    Y10, Y9, Y9
-	VPMOVZXBD 56(DX), Y10
+	VPMOVZXBD 56(AX), Y10
 	VCVTDQ2PS Y10, Y10
 	VSUBPS    Y1, Y10, Y10
 	VMULPS    Y0, Y10, Y10
 	VMULPS    224(R9), Y10, Y10
 	VADDPS    Y10, Y2, Y2
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R9
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe3
 
 end4:
@@ -2098,12 +2089,12 @@ end4:
 // func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
@@ -2113,828 +2104,935 @@ TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-64
 	ADDQ R10, R12
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R13
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same3
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same3:
-	VPMOVZXBD    (DX), Y2
+	VPMOVZXBD    (AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)
-	VPMOVZXBD    8(DX), Y2
+	VPMOVZXBD    8(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R9)(R10*1)
-	VPMOVZXBD    16(DX), Y2
+	VMOVUPS      Y2, (R11)(R10*1)
+	VPMOVZXBD    16(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)(R10*2)
-	VPMOVZXBD    24(DX), Y2
+	VPMOVZXBD    24(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R11)
-	MOVQ         BX, R13
+	VMOVUPS      Y2, (R12)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same4
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same4:
-	VPMOVZXBD 32(DX), Y2
+	VPMOVZXBD 32(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R11)(R10*1)
-	VPMOVZXBD 40(DX), Y2
+	VMOVUPS   Y2, (R9)(R10*1)
+	VPMOVZXBD 40(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R11)(R10*2)
-	VPMOVZXBD 48(DX), Y2
+	VPMOVZXBD 48(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R12)
-	VPMOVZXBD 56(DX), Y2
+	VMOVUPS   Y2, (R11)
+	VPMOVZXBD 56(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R12)(R10*1)
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000020, R9
 	ADDQ      $0x00000020, R11
 	ADDQ      $0x00000020, R12
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe1
 
 end2:
 	VZEROUPPER
 	RET
 
-// func weightTilesAVX512(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+// func weightTilesAVX512(x *float32, xRow int, rows int, w *float32, wRow int, columns int, steps int, time int, end int, lanes *float32, more int, sums *float32, sumsRow int, folding int, folds *float32, foldsTile int)
 // Requires: AVX, AVX512F
-TEXT ·weightTilesAVX512(SB), NOSPLIT, $0-48
-	MOVQ   steps+24(FP), AX
-	MOVQ   x+0(FP), CX
-	MOVQ   rows+8(FP), DX
-	MOVQ   lanes+32(FP), BX
-	MOVQ   more+40(FP), SI
+TEXT ·weightTilesAVX512(SB), NOSPLIT, $0-128
 	VXORPS X0, X0, X0
-	MOVQ   w+16(FP), DI
-	IMUL3Q $0x00000040, AX, R8
+	MOVQ   lanes+72(FP), AX
+	MOVQ   folds+112(FP), CX
 
 rows1:
-	CMPQ    DX, $0x00000006
-	JLT     fewer2
-	TESTQ   SI, SI
-	JEQ     begin3
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	VMOVUPS 3072(BX), Z13
-	VMOVUPS 3328(BX), Z14
-	VMOVUPS 3584(BX), Z15
-	VMOVUPS 3840(BX), Z16
-	VMOVUPS 4096(BX), Z17
-	VMOVUPS 4352(BX), Z18
-	VMOVUPS 4608(BX), Z19
-	VMOVUPS 4864(BX), Z20
-	VMOVUPS 5120(BX), Z21
-	VMOVUPS 5376(BX), Z22
-	VMOVUPS 5632(BX), Z23
-	VMOVUPS 5888(BX), Z24
-	JMP     begun4
+	CMPQ rows+16(FP), $0x00000003
+	JLT  fewer2
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin3:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	VMOVAPS Z0, Z17
-	VMOVAPS Z0, Z18
-	VMOVAPS Z0, Z19
-	VMOVAPS Z0, Z20
-	VMOVAPS Z0, Z21
-	VMOVAPS Z0, Z22
-	VMOVAPS Z0, Z23
-	VMOVAPS Z0, Z24
+columns3:
+	TESTQ BX, BX
+	JLE   multiplied4
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	MOVQ  time+56(FP), R12
 
-begun4:
-	MOVQ CX, R9
-	LEAQ (R9)(R8*2), R10
-	ADDQ R8, R10
-	MOVQ DI, R11
-	LEAQ (R11)(R8*2), R12
-	ADDQ R8, R12
-	MOVQ AX, R13
+time5:
+	MOVQ    steps+48(FP), R13
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin6
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	VMOVUPS 512(AX), Z9
+	VMOVUPS 576(AX), Z10
+	VMOVUPS 640(AX), Z11
+	VMOVUPS 704(AX), Z12
+	VMOVUPS 768(AX), Z13
+	VMOVUPS 832(AX), Z14
+	VMOVUPS 896(AX), Z15
+	VMOVUPS 960(AX), Z16
+	VMOVUPS 1024(AX), Z17
+	VMOVUPS 1088(AX), Z18
+	VMOVUPS 1152(AX), Z19
+	VMOVUPS 1216(AX), Z20
+	VMOVUPS 1280(AX), Z21
+	VMOVUPS 1344(AX), Z22
+	VMOVUPS 1408(AX), Z23
+	VMOVUPS 1472(AX), Z24
+	JMP     begun7
 
-step5:
+begin6:
+	VMOVUPS (R10), Z10
+	VMOVUPS (R10)(R9*1), Z8
+	VMOVUPS (R10)(R9*2), Z6
+	VMOVUPS (R11), Z2
+	VMOVUPS (DI), Z4
+	VMULPS  Z4, Z10, Z1
+	VMULPS  Z4, Z8, Z3
+	VMULPS  Z4, Z6, Z5
+	VMULPS  Z4, Z2, Z7
+	VMOVUPS (DI)(R8*1), Z4
+	VMULPS  Z4, Z10, Z9
+	VMULPS  Z4, Z8, Z11
+	VMULPS  Z4, Z6, Z13
+	VMULPS  Z4, Z2, Z15
+	VMOVUPS (DI)(R8*2), Z4
+	VMULPS  Z4, Z10, Z17
+	VMULPS  Z4, Z8, Z19
+	VMULPS  Z4, Z6, Z21
+	VMULPS  Z4, Z2, Z23
+	VMOVUPS 64(R10), Z18
+	VMOVUPS 64(R10)(R9*1), Z20
+	VMOVUPS 64(R10)(R9*2), Z22
+	VMOVUPS 64(R11), Z24
+	VMOVUPS 64(DI), Z8
+	VMULPS  Z8, Z18, Z2
+	VMULPS  Z8, Z20, Z4
+	VMULPS  Z8, Z22, Z6
+	VMULPS  Z8, Z24, Z8
+	VMOVUPS 64(DI)(R8*1), Z16
+	VMULPS  Z16, Z18, Z10
+	VMULPS  Z16, Z20, Z12
+	VMULPS  Z16, Z22, Z14
+	VMULPS  Z16, Z24, Z16
+	VMOVUPS 64(DI)(R8*2), Z25
+	VMULPS  Z25, Z18, Z18
+	VMULPS  Z25, Z20, Z20
+	VMULPS  Z25, Z22, Z22
+	VMULPS  Z25, Z24, Z24
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
+	DECQ    R13
+
+begun7:
+step8:
 	TESTQ   R13, R13
-	JLE     end6
-	VMOVUPS (R11), Z25
-	VMOVUPS (R11)(R8*1), Z26
-	VMOVUPS (R11)(R8*2), Z27
-	VMOVUPS (R12), Z28
-	VMOVUPS (R9), Z29
+	JLE     end9
+	VMOVUPS (R10), Z25
+	VMOVUPS (R10)(R9*1), Z26
+	VMOVUPS (R10)(R9*2), Z27
+	VMOVUPS (R11), Z28
+	VMOVUPS (DI), Z29
 	VMULPS  Z29, Z25, Z30
 	VADDPS  Z30, Z1, Z1
 	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z2, Z2
-	VMULPS  Z29, Z27, Z30
 	VADDPS  Z30, Z3, Z3
-	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z29
-	VMULPS  Z29, Z25, Z30
-	VADDPS  Z30, Z5, Z5
-	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z6, Z6
 	VMULPS  Z29, Z27, Z30
-	VADDPS  Z30, Z7, Z7
+	VADDPS  Z30, Z5, Z5
 	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z29
+	VADDPS  Z29, Z7, Z7
+	VMOVUPS (DI)(R8*1), Z29
 	VMULPS  Z29, Z25, Z30
 	VADDPS  Z30, Z9, Z9
 	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z10, Z10
-	VMULPS  Z29, Z27, Z30
 	VADDPS  Z30, Z11, Z11
-	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z12, Z12
-	VMOVUPS (R10), Z29
-	VMULPS  Z29, Z25, Z30
-	VADDPS  Z30, Z13, Z13
-	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z14, Z14
 	VMULPS  Z29, Z27, Z30
-	VADDPS  Z30, Z15, Z15
+	VADDPS  Z30, Z13, Z13
+	VMULPS  Z29, Z28, Z29
+	VADDPS  Z29, Z15, Z15
+	VMOVUPS (DI)(R8*2), Z29
+	VMULPS  Z29, Z25, Z25
+	VADDPS  Z25, Z17, Z17
+	VMULPS  Z29, Z26, Z25
+	VADDPS  Z25, Z19, Z19
+	VMULPS  Z29, Z27, Z25
+	VADDPS  Z25, Z21, Z21
+	VMULPS  Z29, Z28, Z25
+	VADDPS  Z25, Z23, Z23
+	VMOVUPS 64(R10), Z25
+	VMOVUPS 64(R10)(R9*1), Z26
+	VMOVUPS 64(R10)(R9*2), Z27
+	VMOVUPS 64(R11), Z28
+	VMOVUPS 64(DI), Z29
+	VMULPS  Z29, Z25, Z30
+	VADDPS  Z30, Z2, Z2
+	VMULPS  Z29, Z26, Z30
+	VADDPS  Z30, Z4, Z4
+	VMULPS  Z29, Z27, Z30
+	VADDPS  Z30, Z6, Z6
+	VMULPS  Z29, Z28, Z29
+	VADDPS  Z29, Z8, Z8
+	VMOVUPS 64(DI)(R8*1), Z29
+	VMULPS  Z29, Z25, Z30
+	VADDPS  Z30, Z10, Z10
+	VMULPS  Z29, Z26, Z30
+	VADDPS  Z30, Z12, Z12
+	VMULPS  Z29, Z27, Z30
+	VADDPS  Z30, Z14, Z14
 	VMULPS  Z29, Z28, Z29
 	VADDPS  Z29, Z16, Z16
-	VMOVUPS (R10)(R8*1), Z29
-	VMULPS  Z29, Z25, Z30
-	VADDPS  Z30, Z17, Z17
-	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z18, Z18
-	VMULPS  Z29, Z27, Z30
-	VADDPS  Z30, Z19, Z19
-	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z20, Z20
-	VMOVUPS (R10)(R8*2), Z29
+	VMOVUPS 64(DI)(R8*2), Z29
 	VMULPS  Z29, Z25, Z25
-	VADDPS  Z25, Z21, Z21
+	VADDPS  Z25, Z18, Z18
 	VMULPS  Z29, Z26, Z25
-	VADDPS  Z25, Z22, Z22
+	VADDPS  Z25, Z20, Z20
 	VMULPS  Z29, Z27, Z25
-	VADDPS  Z25, Z23, Z23
+	VADDPS  Z25, Z22, Z22
 	VMULPS  Z29, Z28, Z25
 	VADDPS  Z25, Z24, Z24
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x00000040, R12
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
 	DECQ    R13
-	JMP     step5
+	JMP     step8
 
-end6:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	VMOVUPS Z13, 3072(BX)
-	VMOVUPS Z14, 3328(BX)
-	VMOVUPS Z15, 3584(BX)
-	VMOVUPS Z16, 3840(BX)
-	VMOVUPS Z17, 4096(BX)
-	VMOVUPS Z18, 4352(BX)
-	VMOVUPS Z19, 4608(BX)
-	VMOVUPS Z20, 4864(BX)
-	VMOVUPS Z21, 5120(BX)
-	VMOVUPS Z22, 5376(BX)
-	VMOVUPS Z23, 5632(BX)
-	VMOVUPS Z24, 5888(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00001800, BX
-	SUBQ    $0x00000006, DX
-	JMP     rows1
+end9:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold10
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	VMOVUPS Z9, 512(AX)
+	VMOVUPS Z10, 576(AX)
+	VMOVUPS Z11, 640(AX)
+	VMOVUPS Z12, 704(AX)
+	VMOVUPS Z13, 768(AX)
+	VMOVUPS Z14, 832(AX)
+	VMOVUPS Z15, 896(AX)
+	VMOVUPS Z16, 960(AX)
+	VMOVUPS Z17, 1024(AX)
+	VMOVUPS Z18, 1088(AX)
+	VMOVUPS Z19, 1152(AX)
+	VMOVUPS Z20, 1216(AX)
+	VMOVUPS Z21, 1280(AX)
+	VMOVUPS Z22, 1344(AX)
+	VMOVUPS Z23, 1408(AX)
+	VMOVUPS Z24, 1472(AX)
+	JMP     done11
+
+fold10:
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+	VADDPS  Z10, Z9, Z9
+	VADDPS  Z12, Z11, Z11
+	VADDPS  Z14, Z13, Z13
+	VADDPS  Z16, Z15, Z15
+	VADDPS  Z18, Z17, Z17
+	VADDPS  Z20, Z19, Z19
+	VADDPS  Z22, Z21, Z21
+	VADDPS  Z24, Z23, Z23
+	TESTQ   $0x00000001, R12
+	JNE     await12
+	VMOVUPS Z1, (CX)
+	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z5, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	VMOVUPS Z9, 256(CX)
+	VMOVUPS Z11, 320(CX)
+	VMOVUPS Z13, 384(CX)
+	VMOVUPS Z15, 448(CX)
+	VMOVUPS Z17, 512(CX)
+	VMOVUPS Z19, 576(CX)
+	VMOVUPS Z21, 640(CX)
+	VMOVUPS Z23, 704(CX)
+	JMP     done11
+
+await12:
+	VADDPS        (CX), Z1, Z1
+	VADDPS        64(CX), Z3, Z3
+	VADDPS        128(CX), Z5, Z5
+	VADDPS        192(CX), Z7, Z7
+	VADDPS        256(CX), Z9, Z9
+	VADDPS        320(CX), Z11, Z11
+	VADDPS        384(CX), Z13, Z13
+	VADDPS        448(CX), Z15, Z15
+	VADDPS        512(CX), Z17, Z17
+	VADDPS        576(CX), Z19, Z19
+	VADDPS        640(CX), Z21, Z21
+	VADDPS        704(CX), Z23, Z23
+	MOVQ          sumsRow+96(FP), R13
+	MOVQ          SI, R14
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X1, X2, X1
+	VEXTRACTF64X4 $0x01, Z3, Y2
+	VADDPS        Y2, Y3, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X3
+	VEXTRACTF64X4 $0x01, Z5, Y2
+	VADDPS        Y2, Y5, Y2
+	VEXTRACTF128  $0x01, Y2, X4
+	VADDPS        X4, X2, X4
+	VEXTRACTF64X4 $0x01, Z7, Y2
+	VADDPS        Y2, Y7, Y2
+	VEXTRACTF128  $0x01, Y2, X5
+	VADDPS        X5, X2, X5
+	VUNPCKLPD     X3, X1, X2
+	VUNPCKHPD     X3, X1, X1
+	VADDPS        X1, X2, X1
+	VUNPCKLPD     X5, X4, X2
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X2, X3
+	VSHUFPS       $0x88, X3, X1, X2
+	VSHUFPS       $0xdd, X3, X1, X1
+	VADDPS        X1, X2, X2
+	VADDPS        X0, X2, X2
+	VMOVUPS       X2, (R14)
+	VEXTRACTF64X4 $0x01, Z9, Y1
+	VADDPS        Y1, Y9, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X2
+	VEXTRACTF64X4 $0x01, Z11, Y1
+	VADDPS        Y1, Y11, Y1
+	VEXTRACTF128  $0x01, Y1, X3
+	VADDPS        X3, X1, X3
+	VEXTRACTF64X4 $0x01, Z13, Y1
+	VADDPS        Y1, Y13, Y1
+	VEXTRACTF128  $0x01, Y1, X4
+	VADDPS        X4, X1, X4
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VADDPS        Y1, Y15, Y1
+	VEXTRACTF128  $0x01, Y1, X5
+	VADDPS        X5, X1, X5
+	VUNPCKLPD     X3, X2, X1
+	VUNPCKHPD     X3, X2, X2
+	VADDPS        X2, X1, X2
+	VUNPCKLPD     X5, X4, X1
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X1, X3
+	VSHUFPS       $0x88, X3, X2, X1
+	VSHUFPS       $0xdd, X3, X2, X2
+	VADDPS        X2, X1, X1
+	VADDPS        X0, X1, X1
+	VMOVUPS       X1, (R14)(R13*1)
+	VEXTRACTF64X4 $0x01, Z17, Y1
+	VADDPS        Y1, Y17, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X2
+	VEXTRACTF64X4 $0x01, Z19, Y1
+	VADDPS        Y1, Y19, Y1
+	VEXTRACTF128  $0x01, Y1, X3
+	VADDPS        X3, X1, X3
+	VEXTRACTF64X4 $0x01, Z21, Y1
+	VADDPS        Y1, Y21, Y1
+	VEXTRACTF128  $0x01, Y1, X4
+	VADDPS        X4, X1, X4
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF128  $0x01, Y1, X5
+	VADDPS        X5, X1, X5
+	VUNPCKLPD     X3, X2, X1
+	VUNPCKHPD     X3, X2, X2
+	VADDPS        X2, X1, X2
+	VUNPCKLPD     X5, X4, X1
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X1, X3
+	VSHUFPS       $0x88, X3, X2, X1
+	VSHUFPS       $0xdd, X3, X2, X2
+	VADDPS        X2, X1, X1
+	VADDPS        X0, X1, X1
+	VMOVUPS       X1, (R14)(R13*2)
+
+done11:
+	ADDQ $0x00000600, AX
+	INCQ R12
+	CMPQ R12, end+64(FP)
+	JLT  time5
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns3
+
+multiplied4:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000003, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000003, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000003, rows+16(FP)
+	JMP    rows1
 
 fewer2:
-rows7:
-	CMPQ    DX, $0x00000005
-	JLT     fewer8
-	TESTQ   SI, SI
-	JEQ     begin9
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	VMOVUPS 3072(BX), Z13
-	VMOVUPS 3328(BX), Z14
-	VMOVUPS 3584(BX), Z15
-	VMOVUPS 3840(BX), Z16
-	VMOVUPS 4096(BX), Z17
-	VMOVUPS 4352(BX), Z18
-	VMOVUPS 4608(BX), Z19
-	VMOVUPS 4864(BX), Z20
-	JMP     begun10
-
-begin9:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	VMOVAPS Z0, Z17
-	VMOVAPS Z0, Z18
-	VMOVAPS Z0, Z19
-	VMOVAPS Z0, Z20
-
-begun10:
-	MOVQ CX, R9
-	LEAQ (R9)(R8*2), R10
-	ADDQ R8, R10
-	MOVQ DI, R11
-	LEAQ (R11)(R8*2), R12
-	ADDQ R8, R12
-	MOVQ AX, R13
-
-step11:
-	TESTQ   R13, R13
-	JLE     end12
-	VMOVUPS (R11), Z21
-	VMOVUPS (R11)(R8*1), Z22
-	VMOVUPS (R11)(R8*2), Z23
-	VMOVUPS (R12), Z24
-	VMOVUPS (R9), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z1, Z1
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z2, Z2
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z3, Z3
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z5, Z5
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z6, Z6
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z7, Z7
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z9, Z9
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z10, Z10
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z11, Z11
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z12, Z12
-	VMOVUPS (R10), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z13, Z13
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z14, Z14
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z15, Z15
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z16, Z16
-	VMOVUPS (R10)(R8*1), Z25
-	VMULPS  Z25, Z21, Z21
-	VADDPS  Z21, Z17, Z17
-	VMULPS  Z25, Z22, Z21
-	VADDPS  Z21, Z18, Z18
-	VMULPS  Z25, Z23, Z21
-	VADDPS  Z21, Z19, Z19
-	VMULPS  Z25, Z24, Z21
-	VADDPS  Z21, Z20, Z20
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x00000040, R12
-	DECQ    R13
-	JMP     step11
-
-end12:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	VMOVUPS Z13, 3072(BX)
-	VMOVUPS Z14, 3328(BX)
-	VMOVUPS Z15, 3584(BX)
-	VMOVUPS Z16, 3840(BX)
-	VMOVUPS Z17, 4096(BX)
-	VMOVUPS Z18, 4352(BX)
-	VMOVUPS Z19, 4608(BX)
-	VMOVUPS Z20, 4864(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00001400, BX
-	SUBQ    $0x00000005, DX
-	JMP     rows7
-
-fewer8:
 rows13:
-	CMPQ    DX, $0x00000004
-	JLT     fewer14
-	TESTQ   SI, SI
-	JEQ     begin15
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	VMOVUPS 3072(BX), Z13
-	VMOVUPS 3328(BX), Z14
-	VMOVUPS 3584(BX), Z15
-	VMOVUPS 3840(BX), Z16
-	JMP     begun16
+	CMPQ rows+16(FP), $0x00000002
+	JLT  fewer14
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin15:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
+columns15:
+	TESTQ BX, BX
+	JLE   multiplied16
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	MOVQ  time+56(FP), R12
 
-begun16:
-	MOVQ CX, R9
-	LEAQ (R9)(R8*2), R10
-	ADDQ R8, R10
-	MOVQ DI, R11
-	LEAQ (R11)(R8*2), R12
-	ADDQ R8, R12
-	MOVQ AX, R13
+time17:
+	MOVQ    steps+48(FP), R13
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin18
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	VMOVUPS 512(AX), Z9
+	VMOVUPS 576(AX), Z10
+	VMOVUPS 640(AX), Z11
+	VMOVUPS 704(AX), Z12
+	VMOVUPS 768(AX), Z13
+	VMOVUPS 832(AX), Z14
+	VMOVUPS 896(AX), Z15
+	VMOVUPS 960(AX), Z16
+	JMP     begun19
 
-step17:
+begin18:
+	VMOVUPS (R10), Z9
+	VMOVUPS (R10)(R9*1), Z8
+	VMOVUPS (R10)(R9*2), Z6
+	VMOVUPS (R11), Z2
+	VMOVUPS (DI), Z4
+	VMULPS  Z4, Z9, Z1
+	VMULPS  Z4, Z8, Z3
+	VMULPS  Z4, Z6, Z5
+	VMULPS  Z4, Z2, Z7
+	VMOVUPS (DI)(R8*1), Z4
+	VMULPS  Z4, Z9, Z9
+	VMULPS  Z4, Z8, Z11
+	VMULPS  Z4, Z6, Z13
+	VMULPS  Z4, Z2, Z15
+	VMOVUPS 64(R10), Z10
+	VMOVUPS 64(R10)(R9*1), Z12
+	VMOVUPS 64(R10)(R9*2), Z14
+	VMOVUPS 64(R11), Z16
+	VMOVUPS 64(DI), Z8
+	VMULPS  Z8, Z10, Z2
+	VMULPS  Z8, Z12, Z4
+	VMULPS  Z8, Z14, Z6
+	VMULPS  Z8, Z16, Z8
+	VMOVUPS 64(DI)(R8*1), Z17
+	VMULPS  Z17, Z10, Z10
+	VMULPS  Z17, Z12, Z12
+	VMULPS  Z17, Z14, Z14
+	VMULPS  Z17, Z16, Z16
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
+	DECQ    R13
+
+begun19:
+step20:
 	TESTQ   R13, R13
-	JLE     end18
-	VMOVUPS (R11), Z17
-	VMOVUPS (R11)(R8*1), Z18
-	VMOVUPS (R11)(R8*2), Z19
-	VMOVUPS (R12), Z20
-	VMOVUPS (R9), Z21
+	JLE     end21
+	VMOVUPS (R10), Z17
+	VMOVUPS (R10)(R9*1), Z18
+	VMOVUPS (R10)(R9*2), Z19
+	VMOVUPS (R11), Z20
+	VMOVUPS (DI), Z21
 	VMULPS  Z21, Z17, Z22
 	VADDPS  Z22, Z1, Z1
 	VMULPS  Z21, Z18, Z22
-	VADDPS  Z22, Z2, Z2
-	VMULPS  Z21, Z19, Z22
 	VADDPS  Z22, Z3, Z3
-	VMULPS  Z21, Z20, Z21
-	VADDPS  Z21, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z21
-	VMULPS  Z21, Z17, Z22
-	VADDPS  Z22, Z5, Z5
-	VMULPS  Z21, Z18, Z22
-	VADDPS  Z22, Z6, Z6
 	VMULPS  Z21, Z19, Z22
-	VADDPS  Z22, Z7, Z7
+	VADDPS  Z22, Z5, Z5
+	VMULPS  Z21, Z20, Z21
+	VADDPS  Z21, Z7, Z7
+	VMOVUPS (DI)(R8*1), Z21
+	VMULPS  Z21, Z17, Z17
+	VADDPS  Z17, Z9, Z9
+	VMULPS  Z21, Z18, Z17
+	VADDPS  Z17, Z11, Z11
+	VMULPS  Z21, Z19, Z17
+	VADDPS  Z17, Z13, Z13
+	VMULPS  Z21, Z20, Z17
+	VADDPS  Z17, Z15, Z15
+	VMOVUPS 64(R10), Z17
+	VMOVUPS 64(R10)(R9*1), Z18
+	VMOVUPS 64(R10)(R9*2), Z19
+	VMOVUPS 64(R11), Z20
+	VMOVUPS 64(DI), Z21
+	VMULPS  Z21, Z17, Z22
+	VADDPS  Z22, Z2, Z2
+	VMULPS  Z21, Z18, Z22
+	VADDPS  Z22, Z4, Z4
+	VMULPS  Z21, Z19, Z22
+	VADDPS  Z22, Z6, Z6
 	VMULPS  Z21, Z20, Z21
 	VADDPS  Z21, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z21
-	VMULPS  Z21, Z17, Z22
-	VADDPS  Z22, Z9, Z9
-	VMULPS  Z21, Z18, Z22
-	VADDPS  Z22, Z10, Z10
-	VMULPS  Z21, Z19, Z22
-	VADDPS  Z22, Z11, Z11
-	VMULPS  Z21, Z20, Z21
-	VADDPS  Z21, Z12, Z12
-	VMOVUPS (R10), Z21
+	VMOVUPS 64(DI)(R8*1), Z21
 	VMULPS  Z21, Z17, Z17
-	VADDPS  Z17, Z13, Z13
+	VADDPS  Z17, Z10, Z10
 	VMULPS  Z21, Z18, Z17
-	VADDPS  Z17, Z14, Z14
+	VADDPS  Z17, Z12, Z12
 	VMULPS  Z21, Z19, Z17
-	VADDPS  Z17, Z15, Z15
+	VADDPS  Z17, Z14, Z14
 	VMULPS  Z21, Z20, Z17
 	VADDPS  Z17, Z16, Z16
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x00000040, R12
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
 	DECQ    R13
-	JMP     step17
+	JMP     step20
 
-end18:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	VMOVUPS Z13, 3072(BX)
-	VMOVUPS Z14, 3328(BX)
-	VMOVUPS Z15, 3584(BX)
-	VMOVUPS Z16, 3840(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00001000, BX
-	SUBQ    $0x00000004, DX
-	JMP     rows13
+end21:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold22
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	VMOVUPS Z9, 512(AX)
+	VMOVUPS Z10, 576(AX)
+	VMOVUPS Z11, 640(AX)
+	VMOVUPS Z12, 704(AX)
+	VMOVUPS Z13, 768(AX)
+	VMOVUPS Z14, 832(AX)
+	VMOVUPS Z15, 896(AX)
+	VMOVUPS Z16, 960(AX)
+	JMP     done23
+
+fold22:
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+	VADDPS  Z10, Z9, Z9
+	VADDPS  Z12, Z11, Z11
+	VADDPS  Z14, Z13, Z13
+	VADDPS  Z16, Z15, Z15
+	TESTQ   $0x00000001, R12
+	JNE     await24
+	VMOVUPS Z1, (CX)
+	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z5, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	VMOVUPS Z9, 256(CX)
+	VMOVUPS Z11, 320(CX)
+	VMOVUPS Z13, 384(CX)
+	VMOVUPS Z15, 448(CX)
+	JMP     done23
+
+await24:
+	VADDPS        (CX), Z1, Z1
+	VADDPS        64(CX), Z3, Z3
+	VADDPS        128(CX), Z5, Z5
+	VADDPS        192(CX), Z7, Z7
+	VADDPS        256(CX), Z9, Z9
+	VADDPS        320(CX), Z11, Z11
+	VADDPS        384(CX), Z13, Z13
+	VADDPS        448(CX), Z15, Z15
+	MOVQ          sumsRow+96(FP), R13
+	MOVQ          SI, R14
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X1, X2, X1
+	VEXTRACTF64X4 $0x01, Z3, Y2
+	VADDPS        Y2, Y3, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X3
+	VEXTRACTF64X4 $0x01, Z5, Y2
+	VADDPS        Y2, Y5, Y2
+	VEXTRACTF128  $0x01, Y2, X4
+	VADDPS        X4, X2, X4
+	VEXTRACTF64X4 $0x01, Z7, Y2
+	VADDPS        Y2, Y7, Y2
+	VEXTRACTF128  $0x01, Y2, X5
+	VADDPS        X5, X2, X5
+	VUNPCKLPD     X3, X1, X2
+	VUNPCKHPD     X3, X1, X1
+	VADDPS        X1, X2, X1
+	VUNPCKLPD     X5, X4, X2
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X2, X3
+	VSHUFPS       $0x88, X3, X1, X2
+	VSHUFPS       $0xdd, X3, X1, X1
+	VADDPS        X1, X2, X2
+	VADDPS        X0, X2, X2
+	VMOVUPS       X2, (R14)
+	VEXTRACTF64X4 $0x01, Z9, Y1
+	VADDPS        Y1, Y9, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X2
+	VEXTRACTF64X4 $0x01, Z11, Y1
+	VADDPS        Y1, Y11, Y1
+	VEXTRACTF128  $0x01, Y1, X3
+	VADDPS        X3, X1, X3
+	VEXTRACTF64X4 $0x01, Z13, Y1
+	VADDPS        Y1, Y13, Y1
+	VEXTRACTF128  $0x01, Y1, X4
+	VADDPS        X4, X1, X4
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VADDPS        Y1, Y15, Y1
+	VEXTRACTF128  $0x01, Y1, X5
+	VADDPS        X5, X1, X5
+	VUNPCKLPD     X3, X2, X1
+	VUNPCKHPD     X3, X2, X2
+	VADDPS        X2, X1, X2
+	VUNPCKLPD     X5, X4, X1
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X1, X3
+	VSHUFPS       $0x88, X3, X2, X1
+	VSHUFPS       $0xdd, X3, X2, X2
+	VADDPS        X2, X1, X1
+	VADDPS        X0, X1, X1
+	VMOVUPS       X1, (R14)(R13*1)
+
+done23:
+	ADDQ $0x00000400, AX
+	INCQ R12
+	CMPQ R12, end+64(FP)
+	JLT  time17
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns15
+
+multiplied16:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000002, rows+16(FP)
+	JMP    rows13
 
 fewer14:
-rows19:
-	CMPQ    DX, $0x00000003
-	JLT     fewer20
-	TESTQ   SI, SI
-	JEQ     begin21
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	JMP     begun22
-
-begin21:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-
-begun22:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
-
-step23:
-	TESTQ   R12, R12
-	JLE     end24
-	VMOVUPS (R10), Z13
-	VMOVUPS (R10)(R8*1), Z14
-	VMOVUPS (R10)(R8*2), Z15
-	VMOVUPS (R11), Z16
-	VMOVUPS (R9), Z17
-	VMULPS  Z17, Z13, Z18
-	VADDPS  Z18, Z1, Z1
-	VMULPS  Z17, Z14, Z18
-	VADDPS  Z18, Z2, Z2
-	VMULPS  Z17, Z15, Z18
-	VADDPS  Z18, Z3, Z3
-	VMULPS  Z17, Z16, Z17
-	VADDPS  Z17, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z17
-	VMULPS  Z17, Z13, Z18
-	VADDPS  Z18, Z5, Z5
-	VMULPS  Z17, Z14, Z18
-	VADDPS  Z18, Z6, Z6
-	VMULPS  Z17, Z15, Z18
-	VADDPS  Z18, Z7, Z7
-	VMULPS  Z17, Z16, Z17
-	VADDPS  Z17, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z17
-	VMULPS  Z17, Z13, Z13
-	VADDPS  Z13, Z9, Z9
-	VMULPS  Z17, Z14, Z13
-	VADDPS  Z13, Z10, Z10
-	VMULPS  Z17, Z15, Z13
-	VADDPS  Z13, Z11, Z11
-	VMULPS  Z17, Z16, Z13
-	VADDPS  Z13, Z12, Z12
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	DECQ    R12
-	JMP     step23
-
-end24:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00000c00, BX
-	SUBQ    $0x00000003, DX
-	JMP     rows19
-
-fewer20:
 rows25:
-	CMPQ    DX, $0x00000002
-	JLT     fewer26
-	TESTQ   SI, SI
-	JEQ     begin27
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	JMP     begun28
+	CMPQ rows+16(FP), $0x00000001
+	JLT  fewer26
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin27:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
+columns27:
+	TESTQ BX, BX
+	JLE   multiplied28
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R8
+	MOVQ  DX, R9
+	LEAQ  (R9)(R8*2), R10
+	ADDQ  R8, R10
+	MOVQ  time+56(FP), R11
 
-begun28:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
+time29:
+	MOVQ    steps+48(FP), R12
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin30
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	JMP     begun31
 
-step29:
+begin30:
+	VMOVUPS (R9), Z1
+	VMOVUPS (R9)(R8*1), Z3
+	VMOVUPS (R9)(R8*2), Z5
+	VMOVUPS (R10), Z2
+	VMOVUPS (DI), Z4
+	VMULPS  Z4, Z1, Z1
+	VMULPS  Z4, Z3, Z3
+	VMULPS  Z4, Z5, Z5
+	VMULPS  Z4, Z2, Z7
+	VMOVUPS 64(R9), Z2
+	VMOVUPS 64(R9)(R8*1), Z4
+	VMOVUPS 64(R9)(R8*2), Z6
+	VMOVUPS 64(R10), Z8
+	VMOVUPS 64(DI), Z9
+	VMULPS  Z9, Z2, Z2
+	VMULPS  Z9, Z4, Z4
+	VMULPS  Z9, Z6, Z6
+	VMULPS  Z9, Z8, Z8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	ADDQ    $0x00000080, R10
+	DECQ    R12
+
+begun31:
+step32:
 	TESTQ   R12, R12
-	JLE     end30
-	VMOVUPS (R10), Z9
-	VMOVUPS (R10)(R8*1), Z10
-	VMOVUPS (R10)(R8*2), Z11
-	VMOVUPS (R11), Z12
-	VMOVUPS (R9), Z13
-	VMULPS  Z13, Z9, Z14
-	VADDPS  Z14, Z1, Z1
-	VMULPS  Z13, Z10, Z14
-	VADDPS  Z14, Z2, Z2
-	VMULPS  Z13, Z11, Z14
-	VADDPS  Z14, Z3, Z3
-	VMULPS  Z13, Z12, Z13
-	VADDPS  Z13, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z13
+	JLE     end33
+	VMOVUPS (R9), Z9
+	VMOVUPS (R9)(R8*1), Z10
+	VMOVUPS (R9)(R8*2), Z11
+	VMOVUPS (R10), Z12
+	VMOVUPS (DI), Z13
 	VMULPS  Z13, Z9, Z9
-	VADDPS  Z9, Z5, Z5
+	VADDPS  Z9, Z1, Z1
 	VMULPS  Z13, Z10, Z9
-	VADDPS  Z9, Z6, Z6
+	VADDPS  Z9, Z3, Z3
 	VMULPS  Z13, Z11, Z9
+	VADDPS  Z9, Z5, Z5
+	VMULPS  Z13, Z12, Z9
 	VADDPS  Z9, Z7, Z7
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 64(R9)(R8*1), Z10
+	VMOVUPS 64(R9)(R8*2), Z11
+	VMOVUPS 64(R10), Z12
+	VMOVUPS 64(DI), Z13
+	VMULPS  Z13, Z9, Z9
+	VADDPS  Z9, Z2, Z2
+	VMULPS  Z13, Z10, Z9
+	VADDPS  Z9, Z4, Z4
+	VMULPS  Z13, Z11, Z9
+	VADDPS  Z9, Z6, Z6
 	VMULPS  Z13, Z12, Z9
 	VADDPS  Z9, Z8, Z8
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	ADDQ    $0x00000080, R10
 	DECQ    R12
-	JMP     step29
+	JMP     step32
 
-end30:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00000800, BX
-	SUBQ    $0x00000002, DX
-	JMP     rows25
+end33:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold34
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	JMP     done35
+
+fold34:
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+	TESTQ   $0x00000001, R11
+	JNE     await36
+	VMOVUPS Z1, (CX)
+	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z5, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	JMP     done35
+
+await36:
+	VADDPS        (CX), Z1, Z1
+	VADDPS        64(CX), Z3, Z3
+	VADDPS        128(CX), Z5, Z5
+	VADDPS        192(CX), Z7, Z7
+	MOVQ          sumsRow+96(FP), R12
+	MOVQ          SI, R12
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X1, X2, X1
+	VEXTRACTF64X4 $0x01, Z3, Y2
+	VADDPS        Y2, Y3, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X3
+	VEXTRACTF64X4 $0x01, Z5, Y2
+	VADDPS        Y2, Y5, Y2
+	VEXTRACTF128  $0x01, Y2, X4
+	VADDPS        X4, X2, X4
+	VEXTRACTF64X4 $0x01, Z7, Y2
+	VADDPS        Y2, Y7, Y2
+	VEXTRACTF128  $0x01, Y2, X5
+	VADDPS        X5, X2, X5
+	VUNPCKLPD     X3, X1, X2
+	VUNPCKHPD     X3, X1, X1
+	VADDPS        X1, X2, X1
+	VUNPCKLPD     X5, X4, X2
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X2, X3
+	VSHUFPS       $0x88, X3, X1, X2
+	VSHUFPS       $0xdd, X3, X1, X1
+	VADDPS        X1, X2, X2
+	VADDPS        X0, X2, X2
+	VMOVUPS       X2, (R12)
+
+done35:
+	ADDQ $0x00000200, AX
+	INCQ R11
+	CMPQ R11, end+64(FP)
+	JLT  time29
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns27
+
+multiplied28:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000001, rows+16(FP)
+	JMP    rows25
 
 fewer26:
-rows31:
-	CMPQ    DX, $0x00000001
-	JLT     fewer32
-	TESTQ   SI, SI
-	JEQ     begin33
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	JMP     begun34
-
-begin33:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-
-begun34:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
-
-step35:
-	TESTQ   R12, R12
-	JLE     end36
-	VMOVUPS (R10), Z5
-	VMOVUPS (R10)(R8*1), Z6
-	VMOVUPS (R10)(R8*2), Z7
-	VMOVUPS (R11), Z8
-	VMOVUPS (R9), Z9
-	VMULPS  Z9, Z5, Z5
-	VADDPS  Z5, Z1, Z1
-	VMULPS  Z9, Z6, Z5
-	VADDPS  Z5, Z2, Z2
-	VMULPS  Z9, Z7, Z5
-	VADDPS  Z5, Z3, Z3
-	VMULPS  Z9, Z8, Z5
-	VADDPS  Z5, Z4, Z4
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	DECQ    R12
-	JMP     step35
-
-end36:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	ADDQ    R8, CX
-	ADDQ    $0x00000400, BX
-	SUBQ    $0x00000001, DX
-	JMP     rows31
-
-fewer32:
 	VZEROUPPER
 	RET
 
-// func weightTilesAVX2(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+// func weightTilesAVX2(x *float32, xRow int, rows int, w *float32, wRow int, columns int, steps int, time int, end int, lanes *float32, more int, sums *float32, sumsRow int, folding int, folds *float32, foldsTile int)
 // Requires: AVX
-TEXT ·weightTilesAVX2(SB), NOSPLIT, $0-48
-	MOVQ   steps+24(FP), AX
-	MOVQ   x+0(FP), CX
-	MOVQ   rows+8(FP), DX
-	MOVQ   lanes+32(FP), BX
-	MOVQ   more+40(FP), SI
+TEXT ·weightTilesAVX2(SB), NOSPLIT, $0-128
 	VXORPS X0, X0, X0
-	MOVQ   w+16(FP), DI
-	IMUL3Q $0x00000020, AX, R8
+	MOVQ   lanes+72(FP), AX
+	MOVQ   folds+112(FP), CX
 
 rows1:
-	CMPQ    DX, $0x00000002
-	JLT     fewer2
-	TESTQ   SI, SI
-	JEQ     begin3
-	VMOVUPS (BX), Y1
-	VMOVUPS 256(BX), Y2
-	VMOVUPS 512(BX), Y3
-	VMOVUPS 768(BX), Y4
-	VMOVUPS 1024(BX), Y5
-	VMOVUPS 1280(BX), Y6
-	VMOVUPS 1536(BX), Y7
-	VMOVUPS 1792(BX), Y8
-	JMP     begun4
+	CMPQ rows+16(FP), $0x00000002
+	JLT  fewer2
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin3:
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
+columns3:
+	TESTQ BX, BX
+	JLE   multiplied4
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	MOVQ  time+56(FP), R12
 
-begun4:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
+time5:
+	MOVQ    steps+48(FP), R13
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin6
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	VMOVUPS 128(AX), Y5
+	VMOVUPS 160(AX), Y6
+	VMOVUPS 192(AX), Y7
+	VMOVUPS 224(AX), Y8
+	JMP     begun7
 
-step5:
-	TESTQ   R12, R12
-	JLE     end6
+begin6:
+	VMOVUPS (R10), Y5
+	VMOVUPS (R10)(R9*1), Y6
+	VMOVUPS (R10)(R9*2), Y7
+	VMOVUPS (R11), Y8
+	VMOVUPS (DI), Y4
+	VMULPS  Y4, Y5, Y1
+	VMULPS  Y4, Y6, Y2
+	VMULPS  Y4, Y7, Y3
+	VMULPS  Y4, Y8, Y4
+	VMOVUPS (DI)(R8*1), Y9
+	VMULPS  Y9, Y5, Y5
+	VMULPS  Y9, Y6, Y6
+	VMULPS  Y9, Y7, Y7
+	VMULPS  Y9, Y8, Y8
+	ADDQ    $0x00000020, DI
+	ADDQ    $0x00000020, R10
+	ADDQ    $0x00000020, R11
+	DECQ    R13
+
+begun7:
+step8:
+	TESTQ   R13, R13
+	JLE     end9
 	VMOVUPS (R10), Y9
-	VMOVUPS (R10)(R8*1), Y10
-	VMOVUPS (R10)(R8*2), Y11
+	VMOVUPS (R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y11
 	VMOVUPS (R11), Y12
-	VMOVUPS (R9), Y13
+	VMOVUPS (DI), Y13
 	VMULPS  Y13, Y9, Y14
 	VADDPS  Y14, Y1, Y1
 	VMULPS  Y13, Y10, Y14
@@ -2943,7 +3041,7 @@ step5:
 	VADDPS  Y14, Y3, Y3
 	VMULPS  Y13, Y12, Y13
 	VADDPS  Y13, Y4, Y4
-	VMOVUPS (R9)(R8*1), Y13
+	VMOVUPS (DI)(R8*1), Y13
 	VMULPS  Y13, Y9, Y9
 	VADDPS  Y9, Y5, Y5
 	VMULPS  Y13, Y10, Y9
@@ -2952,60 +3050,205 @@ step5:
 	VADDPS  Y9, Y7, Y7
 	VMULPS  Y13, Y12, Y9
 	VADDPS  Y9, Y8, Y8
-	ADDQ    $0x00000020, R9
+	ADDQ    $0x00000020, DI
 	ADDQ    $0x00000020, R10
 	ADDQ    $0x00000020, R11
-	DECQ    R12
-	JMP     step5
+	DECQ    R13
+	JMP     step8
 
-end6:
-	VMOVUPS Y1, (BX)
-	VMOVUPS Y2, 256(BX)
-	VMOVUPS Y3, 512(BX)
-	VMOVUPS Y4, 768(BX)
-	VMOVUPS Y5, 1024(BX)
-	VMOVUPS Y6, 1280(BX)
-	VMOVUPS Y7, 1536(BX)
-	VMOVUPS Y8, 1792(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00000800, BX
-	SUBQ    $0x00000002, DX
-	JMP     rows1
+end9:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold10
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	VMOVUPS Y5, 128(AX)
+	VMOVUPS Y6, 160(AX)
+	VMOVUPS Y7, 192(AX)
+	VMOVUPS Y8, 224(AX)
+	JMP     done11
+
+fold10:
+	TESTQ   $0x00000001, R12
+	JNE     await12
+	VMOVUPS Y1, (CX)
+	VMOVUPS Y2, 32(CX)
+	VMOVUPS Y3, 64(CX)
+	VMOVUPS Y4, 96(CX)
+	VMOVUPS Y5, 128(CX)
+	VMOVUPS Y6, 160(CX)
+	VMOVUPS Y7, 192(CX)
+	VMOVUPS Y8, 224(CX)
+	JMP     done11
+
+await12:
+	VADDPS  (CX), Y1, Y1
+	VADDPS  32(CX), Y2, Y2
+	VADDPS  64(CX), Y3, Y3
+	VADDPS  96(CX), Y4, Y4
+	VADDPS  128(CX), Y5, Y5
+	VADDPS  160(CX), Y6, Y6
+	VADDPS  192(CX), Y7, Y7
+	VADDPS  224(CX), Y8, Y8
+	TESTQ   $0x00000002, R12
+	JNE     await13
+	VMOVUPS Y1, 256(CX)
+	VMOVUPS Y2, 288(CX)
+	VMOVUPS Y3, 320(CX)
+	VMOVUPS Y4, 352(CX)
+	VMOVUPS Y5, 384(CX)
+	VMOVUPS Y6, 416(CX)
+	VMOVUPS Y7, 448(CX)
+	VMOVUPS Y8, 480(CX)
+	JMP     done11
+
+await13:
+	VADDPS  256(CX), Y1, Y1
+	VADDPS  288(CX), Y2, Y2
+	VADDPS  320(CX), Y3, Y3
+	VADDPS  352(CX), Y4, Y4
+	VADDPS  384(CX), Y5, Y5
+	VADDPS  416(CX), Y6, Y6
+	VADDPS  448(CX), Y7, Y7
+	VADDPS  480(CX), Y8, Y8
+	TESTQ   $0x00000004, R12
+	JNE     await14
+	VMOVUPS Y1, 512(CX)
+	VMOVUPS Y2, 544(CX)
+	VMOVUPS Y3, 576(CX)
+	VMOVUPS Y4, 608(CX)
+	VMOVUPS Y5, 640(CX)
+	VMOVUPS Y6, 672(CX)
+	VMOVUPS Y7, 704(CX)
+	VMOVUPS Y8, 736(CX)
+	JMP     done11
+
+await14:
+	VADDPS       512(CX), Y1, Y1
+	VADDPS       544(CX), Y2, Y2
+	VADDPS       576(CX), Y3, Y3
+	VADDPS       608(CX), Y4, Y4
+	VADDPS       640(CX), Y5, Y5
+	VADDPS       672(CX), Y6, Y6
+	VADDPS       704(CX), Y7, Y7
+	VADDPS       736(CX), Y8, Y8
+	MOVQ         sumsRow+96(FP), R13
+	MOVQ         SI, R14
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X9
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VEXTRACTF128 $0x01, Y4, X3
+	VADDPS       X3, X4, X3
+	VUNPCKLPD    X1, X9, X4
+	VUNPCKHPD    X1, X9, X1
+	VADDPS       X1, X4, X1
+	VUNPCKLPD    X3, X2, X4
+	VUNPCKHPD    X3, X2, X2
+	VADDPS       X2, X4, X2
+	VSHUFPS      $0x88, X2, X1, X3
+	VSHUFPS      $0xdd, X2, X1, X1
+	VADDPS       X1, X3, X3
+	VADDPS       X0, X3, X3
+	VMOVUPS      X3, (R14)
+	VEXTRACTF128 $0x01, Y5, X1
+	VADDPS       X1, X5, X1
+	VEXTRACTF128 $0x01, Y6, X2
+	VADDPS       X2, X6, X2
+	VEXTRACTF128 $0x01, Y7, X3
+	VADDPS       X3, X7, X3
+	VEXTRACTF128 $0x01, Y8, X4
+	VADDPS       X4, X8, X4
+	VUNPCKLPD    X2, X1, X5
+	VUNPCKHPD    X2, X1, X1
+	VADDPS       X1, X5, X1
+	VUNPCKLPD    X4, X3, X2
+	VUNPCKHPD    X4, X3, X3
+	VADDPS       X3, X2, X3
+	VSHUFPS      $0x88, X3, X1, X2
+	VSHUFPS      $0xdd, X3, X1, X1
+	VADDPS       X1, X2, X2
+	VADDPS       X0, X2, X2
+	VMOVUPS      X2, (R14)(R13*1)
+
+done11:
+	ADDQ $0x00000100, AX
+	INCQ R12
+	CMPQ R12, end+64(FP)
+	JLT  time5
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns3
+
+multiplied4:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000002, rows+16(FP)
+	JMP    rows1
 
 fewer2:
-rows7:
-	CMPQ    DX, $0x00000001
-	JLT     fewer8
-	TESTQ   SI, SI
-	JEQ     begin9
-	VMOVUPS (BX), Y1
-	VMOVUPS 256(BX), Y2
-	VMOVUPS 512(BX), Y3
-	VMOVUPS 768(BX), Y4
-	JMP     begun10
+rows15:
+	CMPQ rows+16(FP), $0x00000001
+	JLT  fewer16
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin9:
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
+columns17:
+	TESTQ BX, BX
+	JLE   multiplied18
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R8
+	MOVQ  DX, R9
+	LEAQ  (R9)(R8*2), R10
+	ADDQ  R8, R10
+	MOVQ  time+56(FP), R11
 
-begun10:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
+time19:
+	MOVQ    steps+48(FP), R12
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin20
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	JMP     begun21
 
-step11:
+begin20:
+	VMOVUPS (R9), Y1
+	VMOVUPS (R9)(R8*1), Y2
+	VMOVUPS (R9)(R8*2), Y3
+	VMOVUPS (R10), Y4
+	VMOVUPS (DI), Y5
+	VMULPS  Y5, Y1, Y1
+	VMULPS  Y5, Y2, Y2
+	VMULPS  Y5, Y3, Y3
+	VMULPS  Y5, Y4, Y4
+	ADDQ    $0x00000020, DI
+	ADDQ    $0x00000020, R9
+	ADDQ    $0x00000020, R10
+	DECQ    R12
+
+begun21:
+step22:
 	TESTQ   R12, R12
-	JLE     end12
-	VMOVUPS (R10), Y5
-	VMOVUPS (R10)(R8*1), Y6
-	VMOVUPS (R10)(R8*2), Y7
-	VMOVUPS (R11), Y8
-	VMOVUPS (R9), Y9
+	JLE     end23
+	VMOVUPS (R9), Y5
+	VMOVUPS (R9)(R8*1), Y6
+	VMOVUPS (R9)(R8*2), Y7
+	VMOVUPS (R10), Y8
+	VMOVUPS (DI), Y9
 	VMULPS  Y9, Y5, Y5
 	VADDPS  Y5, Y1, Y1
 	VMULPS  Y9, Y6, Y5
@@ -3014,23 +3257,106 @@ step11:
 	VADDPS  Y5, Y3, Y3
 	VMULPS  Y9, Y8, Y5
 	VADDPS  Y5, Y4, Y4
+	ADDQ    $0x00000020, DI
 	ADDQ    $0x00000020, R9
 	ADDQ    $0x00000020, R10
-	ADDQ    $0x00000020, R11
 	DECQ    R12
-	JMP     step11
+	JMP     step22
 
-end12:
-	VMOVUPS Y1, (BX)
-	VMOVUPS Y2, 256(BX)
-	VMOVUPS Y3, 512(BX)
-	VMOVUPS Y4, 768(BX)
-	ADDQ    R8, CX
-	ADDQ    $0x00000400, BX
-	SUBQ    $0x00000001, DX
-	JMP     rows7
+end23:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold24
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	JMP     done25
 
-fewer8:
+fold24:
+	TESTQ   $0x00000001, R11
+	JNE     await26
+	VMOVUPS Y1, (CX)
+	VMOVUPS Y2, 32(CX)
+	VMOVUPS Y3, 64(CX)
+	VMOVUPS Y4, 96(CX)
+	JMP     done25
+
+await26:
+	VADDPS  (CX), Y1, Y1
+	VADDPS  32(CX), Y2, Y2
+	VADDPS  64(CX), Y3, Y3
+	VADDPS  96(CX), Y4, Y4
+	TESTQ   $0x00000002, R11
+	JNE     await27
+	VMOVUPS Y1, 128(CX)
+	VMOVUPS Y2, 160(CX)
+	VMOVUPS Y3, 192(CX)
+	VMOVUPS Y4, 224(CX)
+	JMP     done25
+
+await27:
+	VADDPS  128(CX), Y1, Y1
+	VADDPS  160(CX), Y2, Y2
+	VADDPS  192(CX), Y3, Y3
+	VADDPS  224(CX), Y4, Y4
+	TESTQ   $0x00000004, R11
+	JNE     await28
+	VMOVUPS Y1, 256(CX)
+	VMOVUPS Y2, 288(CX)
+	VMOVUPS Y3, 320(CX)
+	VMOVUPS Y4, 352(CX)
+	JMP     done25
+
+await28:
+	VADDPS       256(CX), Y1, Y1
+	VADDPS       288(CX), Y2, Y2
+	VADDPS       320(CX), Y3, Y3
+	VADDPS       352(CX), Y4, Y4
+	MOVQ         sumsRow+96(FP), R12
+	MOVQ         SI, R12
+	VEXTRACTF128 $0x01, Y1, X5
+	VADDPS       X5, X1, X5
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VEXTRACTF128 $0x01, Y4, X3
+	VADDPS       X3, X4, X3
+	VUNPCKLPD    X1, X5, X4
+	VUNPCKHPD    X1, X5, X1
+	VADDPS       X1, X4, X1
+	VUNPCKLPD    X3, X2, X4
+	VUNPCKHPD    X3, X2, X2
+	VADDPS       X2, X4, X2
+	VSHUFPS      $0x88, X2, X1, X3
+	VSHUFPS      $0xdd, X2, X1, X1
+	VADDPS       X1, X3, X3
+	VADDPS       X0, X3, X3
+	VMOVUPS      X3, (R12)
+
+done25:
+	ADDQ $0x00000080, AX
+	INCQ R11
+	CMPQ R11, end+64(FP)
+	JLT  time19
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns17
+
+multiplied18:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000001, rows+16(FP)
+	JMP    rows15
+
+fewer16:
 	VZEROUPPER
 	RET
 
@@ -3041,8 +3367,6 @@ TEXT ·packStripesAVX512(SB), NOSPLIT, $0-32
 	MOVQ steps+8(FP), CX
 	MOVQ to+16(FP), DX
 	MOVQ apart+24(FP), BX
-	LEAQ (DX)(BX*2), SI
-	ADDQ BX, SI
 
 stripe:
 	TESTQ   CX, CX
@@ -3052,12 +3376,11 @@ stripe:
 	VMOVUPS 64(AX), Z0
 	VMOVUPS Z0, (DX)(BX*1)
 	VMOVUPS 128(AX), Z0
-	VMOVUPS Z0, (DX)(BX*2)
+	VMOVUPS Z0, 64(DX)
 	VMOVUPS 192(AX), Z0
-	VMOVUPS Z0, (SI)
+	VMOVUPS Z0, 64(DX)(BX*1)
 	ADDQ    $0x00000100, AX
-	ADDQ    $0x00000040, DX
-	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000080, DX
 	DECQ    CX
 	JMP     stripe
 
@@ -3083,17 +3406,17 @@ stripe:
 	VMOVUPS (AX), Y0
 	VMOVUPS Y0, (DX)
 	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, (DX)(BX*1)
+	VMOVUPS Y0, (SI)(BX*1)
 	VMOVUPS 64(AX), Y0
 	VMOVUPS Y0, (DX)(BX*2)
 	VMOVUPS 96(AX), Y0
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y0, (DI)
 	VMOVUPS 128(AX), Y0
-	VMOVUPS Y0, (SI)(BX*1)
+	VMOVUPS Y0, (DX)(BX*1)
 	VMOVUPS 160(AX), Y0
 	VMOVUPS Y0, (SI)(BX*2)
 	VMOVUPS 192(AX), Y0
-	VMOVUPS Y0, (DI)
+	VMOVUPS Y0, (SI)
 	VMOVUPS 224(AX), Y0
 	VMOVUPS Y0, (DI)(BX*1)
 	ADDQ    $0x00000100, AX
@@ -3125,10 +3448,6 @@ row:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPS        X0, X1, X0
 	VMOVUPS       256(AX), Z1
 	VMOVUPS       320(AX), Z2
 	VMOVUPS       384(AX), Z3
@@ -3136,10 +3455,6 @@ row:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VADDPS        Y2, Y1, Y2
-	VEXTRACTF128  $0x01, Y2, X1
-	VADDPS        X1, X2, X1
 	VMOVUPS       512(AX), Z2
 	VMOVUPS       576(AX), Z3
 	VMOVUPS       640(AX), Z4
@@ -3147,10 +3462,6 @@ row:
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
 	VADDPS        Z3, Z2, Z2
-	VEXTRACTF64X4 $0x01, Z2, Y3
-	VADDPS        Y3, Y2, Y3
-	VEXTRACTF128  $0x01, Y3, X2
-	VADDPS        X2, X3, X2
 	VMOVUPS       768(AX), Z3
 	VMOVUPS       832(AX), Z4
 	VMOVUPS       896(AX), Z5
@@ -3158,6 +3469,18 @@ row:
 	VADDPS        Z5, Z3, Z3
 	VADDPS        Z6, Z4, Z4
 	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X0
+	VADDPS        X0, X4, X0
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VADDPS        Y4, Y1, Y4
+	VEXTRACTF128  $0x01, Y4, X1
+	VADDPS        X1, X4, X1
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VADDPS        Y4, Y2, Y4
+	VEXTRACTF128  $0x01, Y4, X2
+	VADDPS        X2, X4, X2
 	VEXTRACTF64X4 $0x01, Z3, Y4
 	VADDPS        Y4, Y3, Y4
 	VEXTRACTF128  $0x01, Y4, X3
@@ -3207,9 +3530,7 @@ row:
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VMOVUPS      256(AX), Y0
+	VMOVUPS      256(AX), Y1
 	VMOVUPS      288(AX), Y2
 	VMOVUPS      320(AX), Y3
 	VMOVUPS      352(AX), Y4
@@ -3217,16 +3538,14 @@ row:
 	VMOVUPS      416(AX), Y6
 	VMOVUPS      448(AX), Y7
 	VMOVUPS      480(AX), Y8
-	VADDPS       Y5, Y0, Y0
+	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
 	VADDPS       Y8, Y4, Y4
-	VADDPS       Y3, Y0, Y0
+	VADDPS       Y3, Y1, Y1
 	VADDPS       Y4, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X2
-	VMOVUPS      512(AX), Y0
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      512(AX), Y2
 	VMOVUPS      544(AX), Y3
 	VMOVUPS      576(AX), Y4
 	VMOVUPS      608(AX), Y5
@@ -3234,16 +3553,14 @@ row:
 	VMOVUPS      672(AX), Y7
 	VMOVUPS      704(AX), Y8
 	VMOVUPS      736(AX), Y9
-	VADDPS       Y6, Y0, Y0
+	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
 	VADDPS       Y8, Y4, Y4
 	VADDPS       Y9, Y5, Y5
-	VADDPS       Y4, Y0, Y0
+	VADDPS       Y4, Y2, Y2
 	VADDPS       Y5, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X3
-	VADDPS       X3, X0, X3
-	VMOVUPS      768(AX), Y0
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      768(AX), Y3
 	VMOVUPS      800(AX), Y4
 	VMOVUPS      832(AX), Y5
 	VMOVUPS      864(AX), Y6
@@ -3251,25 +3568,31 @@ row:
 	VMOVUPS      928(AX), Y8
 	VMOVUPS      960(AX), Y9
 	VMOVUPS      992(AX), Y10
-	VADDPS       Y7, Y0, Y0
+	VADDPS       Y7, Y3, Y3
 	VADDPS       Y8, Y4, Y4
 	VADDPS       Y9, Y5, Y5
 	VADDPS       Y10, Y6, Y6
-	VADDPS       Y5, Y0, Y0
+	VADDPS       Y5, Y3, Y3
 	VADDPS       Y6, Y4, Y4
-	VADDPS       Y4, Y0, Y0
+	VADDPS       Y4, Y3, Y3
 	VEXTRACTF128 $0x01, Y0, X4
 	VADDPS       X4, X0, X4
-	VUNPCKLPD    X2, X1, X0
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VUNPCKLPD    X0, X4, X3
+	VUNPCKHPD    X0, X4, X0
+	VADDPS       X0, X3, X0
+	VUNPCKLPD    X2, X1, X3
 	VUNPCKHPD    X2, X1, X1
-	VADDPS       X1, X0, X1
-	VUNPCKLPD    X4, X3, X0
-	VUNPCKHPD    X4, X3, X2
-	VADDPS       X2, X0, X2
-	VSHUFPS      $0x88, X2, X1, X0
-	VSHUFPS      $0xdd, X2, X1, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (DX)
+	VADDPS       X1, X3, X1
+	VSHUFPS      $0x88, X1, X0, X2
+	VSHUFPS      $0xdd, X1, X0, X0
+	VADDPS       X0, X2, X2
+	VMOVUPS      X2, (DX)
 	ADDQ         $0x00000400, AX
 	ADDQ         BX, DX
 	DECQ         CX

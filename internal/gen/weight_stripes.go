@@ -43,8 +43,7 @@ func weightStripes(c *build.Context) {
 			}
 			w.stripes(1, row)
 			newWeightReader(c, isa, t.bytes, t.widen, "packWeights"+name, "to *float32, apart int)",
-				"packWeights"+name+" stores vector v of so many stripes of weights (q - zero) * scale one after the",
-				"other, from v times apart, in bytes, on.").pack()
+				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.").pack()
 		}
 	}
 }
@@ -68,7 +67,7 @@ func newWeightReader(c *build.Context, isa *isa, bytes int, widen, name, paramet
 		weightKernel: newWeightKernel(c, isa), bytes: bytes, widen: widen,
 		q: param(c, "q"), at: c.GP64(), last: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
 	}
-	w.s, w.z = w.vector(), w.vector()
+	w.steps, w.s, w.z = param(c, "steps"), w.vector(), w.vector()
 	if widen == "" {
 		w.table = w.vector()
 		from := param(c, "codes")
@@ -114,7 +113,7 @@ func (w weightReader) turn(acc accumulators, change func(a, b reg.VecVirtual) (r
 
 // pack stores weights.
 func (w weightReader) pack() {
-	to := w.rowsFrom(param(w.c, "to"), param(w.c, "apart"), stripeLanes/w.kernel.lanes)
+	to := w.newPackedRows(param(w.c, "to"), param(w.c, "apart"))
 	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
 	var even reg.VecVirtual
 	w.each(func(v int, weights reg.VecVirtual) {
@@ -128,7 +127,7 @@ func (w weightReader) pack() {
 			store(v-1, low)
 			store(v, high)
 		}
-	}, to, w.isa.bytes)
+	}, to.rows, w.together()*w.isa.bytes)
 	endFunction(w.c)
 }
 
