@@ -17,7 +17,7 @@ type (
 	// weightCodes are kernels for codes of which 32, or a power of two times as
 	// many, share a scale.
 	weightCodes struct {
-		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more int)
+		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow int)
 		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int)
 	}
 )
@@ -189,9 +189,13 @@ func (r *weightRun) store(first, end int64) {
 // multiply adds the products of some rows of weight from n on.
 func (r *weightRun) multiply(n, count int64) {
 	whole, step := r.K/Lanes*Lanes, r.slice()
+	together := int64(1)
+	if r.direct && r.Zero.P == nil && r.scalesAsTheyAre() {
+		together = count
+	}
 	for k := int64(0); k < whole; k += step {
-		for i := range count {
-			r.multiplySlice(n, i, k, min(step, whole-k))
+		for i := int64(0); i < count; i += together {
+			r.multiplySlice(n, i, together, k, min(step, whole-k))
 		}
 	}
 	for i := range count {
@@ -213,12 +217,13 @@ func (r *weightRun) slice() int64 {
 	return size
 }
 
-// multiplySlice adds the products of some positions of row n+i of weight.
-func (r *weightRun) multiplySlice(n, i, k, size int64) {
+// multiplySlice adds the products of some positions of so many rows from n+i of weight on.
+func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	width := packedWidth(r.K)
 	scales, zeros := r.group(n+i, k, size)
 	r.kernels.multiply(r.codes(n+i, k, size), int(size/Lanes), r.shift, &scales[0], &zeros[0], r.halves,
-		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k))
+		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k),
+		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride))
 }
 
 // multiplyRest adds those of the positions that whole stripes leave.

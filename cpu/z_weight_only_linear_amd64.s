@@ -4,26 +4,28 @@
 
 #include "textflag.h"
 
-// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-88
-	MOVQ    q+0(FP), AX
-	MOVQ    scale+24(FP), SI
-	MOVQ    zero+32(FP), DI
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
-	MOVQ    $-1, BX
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R11
-	MOVQ    more+80(FP), R12
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R13
-	CMPQ    R10, $0x00000004
-	JLT     fewer1
+TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R11
+	MOVQ   more+80(FP), R12
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R13
+	CMPQ   R10, $0x00000004
+	JLT    fewer1
+
+column2:
 	TESTQ   R12, R12
-	JEQ     begin2
+	JEQ     begin3
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -39,10 +41,10 @@ TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-88
 	VMOVUPS 3072(R11), Z15
 	VMOVUPS 3136(R11), Z16
 	VMOVUPS 3200(R11), Z17
-	VMOVUPS 3264(R11), Z2
-	JMP     begun3
+	VMOVUPS 3264(R11), Z18
+	JMP     begun4
 
-begin2:
+begin3:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -58,91 +60,92 @@ begin2:
 	VMOVAPS Z2, Z15
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z18
 
-begun3:
-	LEAQ (R9)(R13*2), R10
-	ADDQ R13, R10
+begun4:
+	MOVQ R9, R10
+	LEAQ (R10)(R13*2), R14
+	ADDQ R13, R14
 
-stripe4:
+stripe5:
 	TESTQ        R8, R8
-	JLE          end5
+	JLE          end6
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R12
-	SHRQ         CL, R12
+	MOVQ         DX, R15
+	SHRQ         CL, R15
 	INCQ         DX
-	CMPQ         R12, BX
-	JEQ          same6
-	MOVQ         R12, BX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
-
-same6:
-	VPMOVSXBD    (AX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       (R9), Z18, Z19
-	VADDPS       Z19, Z3, Z3
-	VMULPS       (R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z7, Z7
-	VMULPS       (R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z11, Z11
-	VMULPS       (R10), Z18, Z18
-	VADDPS       Z18, Z15, Z15
-	VPMOVSXBD    16(AX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       64(R9), Z18, Z19
-	VADDPS       Z19, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z12, Z12
-	VMULPS       64(R10), Z18, Z18
-	VADDPS       Z18, Z16, Z16
-	MOVQ         DX, R12
-	SHRQ         CL, R12
-	INCQ         DX
-	CMPQ         R12, BX
+	CMPQ         R15, BX
 	JEQ          same7
-	MOVQ         R12, BX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
 same7:
-	VPMOVSXBD 32(AX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    128(R9), Z18, Z19
-	VADDPS    Z19, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z13, Z13
-	VMULPS    128(R10), Z18, Z18
-	VADDPS    Z18, Z17, Z17
-	VPMOVSXBD 48(AX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    192(R9), Z18, Z19
-	VADDPS    Z19, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z14, Z14
-	VMULPS    192(R10), Z18, Z18
-	VADDPS    Z18, Z2, Z2
-	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
-	ADDQ      $0x00000100, R10
-	DECQ      R8
-	JMP       stripe4
+	VPMOVSXBD    (AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       (R10), Z19, Z20
+	VADDPS       Z20, Z3, Z3
+	VMULPS       (R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z7, Z7
+	VMULPS       (R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z11, Z11
+	VMULPS       (R14), Z19, Z19
+	VADDPS       Z19, Z15, Z15
+	VPMOVSXBD    16(AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       64(R10), Z19, Z20
+	VADDPS       Z20, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z12, Z12
+	VMULPS       64(R14), Z19, Z19
+	VADDPS       Z19, Z16, Z16
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same8
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
-end5:
+same8:
+	VPMOVSXBD 32(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    128(R10), Z19, Z20
+	VADDPS    Z20, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z13, Z13
+	VMULPS    128(R14), Z19, Z19
+	VADDPS    Z19, Z17, Z17
+	VPMOVSXBD 48(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    192(R10), Z19, Z20
+	VADDPS    Z20, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z14, Z14
+	VMULPS    192(R14), Z19, Z19
+	VADDPS    Z19, Z18, Z18
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe5
+
+end6:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -158,15 +161,32 @@ end5:
 	VMOVUPS Z15, 3072(R11)
 	VMOVUPS Z16, 3136(R11)
 	VMOVUPS Z17, 3200(R11)
-	VMOVUPS Z2, 3264(R11)
+	VMOVUPS Z18, 3264(R11)
+	DECQ    columns+88(FP)
+	JLE     end9
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column2
+
+end9:
 	VZEROUPPER
 	RET
 
 fewer1:
-	CMPQ    R10, $0x00000003
-	JLT     fewer8
+	CMPQ R10, $0x00000003
+	JLT  fewer10
+
+column11:
 	TESTQ   R12, R12
-	JEQ     begin9
+	JEQ     begin12
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -178,10 +198,10 @@ fewer1:
 	VMOVUPS 2048(R11), Z11
 	VMOVUPS 2112(R11), Z12
 	VMOVUPS 2176(R11), Z13
-	VMOVUPS 2240(R11), Z2
-	JMP     begun10
+	VMOVUPS 2240(R11), Z14
+	JMP     begun13
 
-begin9:
+begin12:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -193,79 +213,81 @@ begin9:
 	VMOVAPS Z2, Z11
 	VMOVAPS Z2, Z12
 	VMOVAPS Z2, Z13
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z14
 
-begun10:
-stripe11:
+begun13:
+	MOVQ R9, R10
+
+stripe14:
 	TESTQ        R8, R8
-	JLE          end12
+	JLE          end15
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same13
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same16
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same13:
-	VPMOVSXBD    (AX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       (R9), Z14, Z15
-	VADDPS       Z15, Z3, Z3
-	VMULPS       (R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z7, Z7
-	VMULPS       (R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z11, Z11
-	VPMOVSXBD    16(AX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       64(R9), Z14, Z15
-	VADDPS       Z15, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z12, Z12
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+same16:
+	VPMOVSXBD    (AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       (R10), Z15, Z16
+	VADDPS       Z16, Z3, Z3
+	VMULPS       (R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z7, Z7
+	VMULPS       (R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z11, Z11
+	VPMOVSXBD    16(AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       64(R10), Z15, Z16
+	VADDPS       Z16, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z12, Z12
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same14
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same17
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same14:
-	VPMOVSXBD 32(AX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    128(R9), Z14, Z15
-	VADDPS    Z15, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z13, Z13
-	VPMOVSXBD 48(AX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    192(R9), Z14, Z15
-	VADDPS    Z15, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z2, Z2
+same17:
+	VPMOVSXBD 32(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    128(R10), Z15, Z16
+	VADDPS    Z16, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z13, Z13
+	VPMOVSXBD 48(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    192(R10), Z15, Z16
+	VADDPS    Z16, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z14, Z14
 	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe11
+	JMP       stripe14
 
-end12:
+end15:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -277,15 +299,32 @@ end12:
 	VMOVUPS Z11, 2048(R11)
 	VMOVUPS Z12, 2112(R11)
 	VMOVUPS Z13, 2176(R11)
-	VMOVUPS Z2, 2240(R11)
+	VMOVUPS Z14, 2240(R11)
+	DECQ    columns+88(FP)
+	JLE     end18
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column11
+
+end18:
 	VZEROUPPER
 	RET
 
-fewer8:
-	CMPQ    R10, $0x00000002
-	JLT     fewer15
+fewer10:
+	CMPQ R10, $0x00000002
+	JLT  fewer19
+
+column20:
 	TESTQ   R12, R12
-	JEQ     begin16
+	JEQ     begin21
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -293,10 +332,10 @@ fewer8:
 	VMOVUPS 1024(R11), Z7
 	VMOVUPS 1088(R11), Z8
 	VMOVUPS 1152(R11), Z9
-	VMOVUPS 1216(R11), Z2
-	JMP     begun17
+	VMOVUPS 1216(R11), Z10
+	JMP     begun22
 
-begin16:
+begin21:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -304,71 +343,73 @@ begin16:
 	VMOVAPS Z2, Z7
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z10
 
-begun17:
-stripe18:
+begun22:
+	MOVQ R9, R10
+
+stripe23:
 	TESTQ        R8, R8
-	JLE          end19
+	JLE          end24
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same20
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same25
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same20:
-	VPMOVSXBD    (AX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       (R9), Z10, Z11
-	VADDPS       Z11, Z3, Z3
-	VMULPS       (R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	VPMOVSXBD    16(AX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       64(R9), Z10, Z11
-	VADDPS       Z11, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z8, Z8
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+same25:
+	VPMOVSXBD    (AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       (R10), Z11, Z12
+	VADDPS       Z12, Z3, Z3
+	VMULPS       (R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z7, Z7
+	VPMOVSXBD    16(AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       64(R10), Z11, Z12
+	VADDPS       Z12, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same21
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same26
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same21:
-	VPMOVSXBD 32(AX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    128(R9), Z10, Z11
-	VADDPS    Z11, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z9, Z9
-	VPMOVSXBD 48(AX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    192(R9), Z10, Z11
-	VADDPS    Z11, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z2, Z2
+same26:
+	VPMOVSXBD 32(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    128(R10), Z11, Z12
+	VADDPS    Z12, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z9, Z9
+	VPMOVSXBD 48(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    192(R10), Z11, Z12
+	VADDPS    Z12, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z10, Z10
 	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe18
+	JMP       stripe23
 
-end19:
+end24:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -376,84 +417,117 @@ end19:
 	VMOVUPS Z7, 1024(R11)
 	VMOVUPS Z8, 1088(R11)
 	VMOVUPS Z9, 1152(R11)
-	VMOVUPS Z2, 1216(R11)
+	VMOVUPS Z10, 1216(R11)
+	DECQ    columns+88(FP)
+	JLE     end27
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column20
+
+end27:
 	VZEROUPPER
 	RET
 
-fewer15:
+fewer19:
+column28:
 	TESTQ   R12, R12
-	JEQ     begin22
+	JEQ     begin29
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
-	VMOVUPS 192(R11), Z2
-	JMP     begun23
+	VMOVUPS 192(R11), Z6
+	JMP     begun30
 
-begin22:
+begin29:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z6
 
-begun23:
-stripe24:
+begun30:
+	MOVQ R9, R10
+
+stripe31:
 	TESTQ        R8, R8
-	JLE          end25
+	JLE          end32
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R13
+	SHRQ         CL, R13
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same26
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R13, BX
+	JEQ          same33
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-same26:
-	VPMOVSXBD    (AX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       (R9), Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	VPMOVSXBD    16(AX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       64(R9), Z6, Z6
-	VADDPS       Z6, Z4, Z4
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+same33:
+	VPMOVSXBD    (AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       (R10), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VPMOVSXBD    16(AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       64(R10), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	MOVQ         DX, R13
+	SHRQ         CL, R13
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same27
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R13, BX
+	JEQ          same34
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-same27:
-	VPMOVSXBD 32(AX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    128(R9), Z6, Z6
-	VADDPS    Z6, Z5, Z5
-	VPMOVSXBD 48(AX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    192(R9), Z6, Z6
-	VADDPS    Z6, Z2, Z2
+same34:
+	VPMOVSXBD 32(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    128(R10), Z7, Z7
+	VADDPS    Z7, Z5, Z5
+	VPMOVSXBD 48(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    192(R10), Z7, Z7
+	VADDPS    Z7, Z6, Z6
 	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe24
+	JMP       stripe31
 
-end25:
+end32:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
-	VMOVUPS Z2, 192(R11)
+	VMOVUPS Z6, 192(R11)
+	DECQ    columns+88(FP)
+	JLE     end35
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column28
+
+end35:
 	VZEROUPPER
 	RET
 
@@ -523,26 +597,28 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-88
-	MOVQ    q+0(FP), AX
-	MOVQ    scale+24(FP), SI
-	MOVQ    zero+32(FP), DI
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
-	MOVQ    $-1, BX
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R11
-	MOVQ    more+80(FP), R12
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R13
-	CMPQ    R10, $0x00000004
-	JLT     fewer1
+TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R11
+	MOVQ   more+80(FP), R12
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R13
+	CMPQ   R10, $0x00000004
+	JLT    fewer1
+
+column2:
 	TESTQ   R12, R12
-	JEQ     begin2
+	JEQ     begin3
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -558,10 +634,10 @@ TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-88
 	VMOVUPS 3072(R11), Z15
 	VMOVUPS 3136(R11), Z16
 	VMOVUPS 3200(R11), Z17
-	VMOVUPS 3264(R11), Z2
-	JMP     begun3
+	VMOVUPS 3264(R11), Z18
+	JMP     begun4
 
-begin2:
+begin3:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -577,91 +653,92 @@ begin2:
 	VMOVAPS Z2, Z15
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z18
 
-begun3:
-	LEAQ (R9)(R13*2), R10
-	ADDQ R13, R10
+begun4:
+	MOVQ R9, R10
+	LEAQ (R10)(R13*2), R14
+	ADDQ R13, R14
 
-stripe4:
+stripe5:
 	TESTQ        R8, R8
-	JLE          end5
+	JLE          end6
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R12
-	SHRQ         CL, R12
+	MOVQ         DX, R15
+	SHRQ         CL, R15
 	INCQ         DX
-	CMPQ         R12, BX
-	JEQ          same6
-	MOVQ         R12, BX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
-
-same6:
-	VPMOVZXBD    (AX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       (R9), Z18, Z19
-	VADDPS       Z19, Z3, Z3
-	VMULPS       (R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z7, Z7
-	VMULPS       (R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z11, Z11
-	VMULPS       (R10), Z18, Z18
-	VADDPS       Z18, Z15, Z15
-	VPMOVZXBD    16(AX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       64(R9), Z18, Z19
-	VADDPS       Z19, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z12, Z12
-	VMULPS       64(R10), Z18, Z18
-	VADDPS       Z18, Z16, Z16
-	MOVQ         DX, R12
-	SHRQ         CL, R12
-	INCQ         DX
-	CMPQ         R12, BX
+	CMPQ         R15, BX
 	JEQ          same7
-	MOVQ         R12, BX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
 same7:
-	VPMOVZXBD 32(AX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    128(R9), Z18, Z19
-	VADDPS    Z19, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z13, Z13
-	VMULPS    128(R10), Z18, Z18
-	VADDPS    Z18, Z17, Z17
-	VPMOVZXBD 48(AX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    192(R9), Z18, Z19
-	VADDPS    Z19, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z14, Z14
-	VMULPS    192(R10), Z18, Z18
-	VADDPS    Z18, Z2, Z2
-	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
-	ADDQ      $0x00000100, R10
-	DECQ      R8
-	JMP       stripe4
+	VPMOVZXBD    (AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       (R10), Z19, Z20
+	VADDPS       Z20, Z3, Z3
+	VMULPS       (R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z7, Z7
+	VMULPS       (R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z11, Z11
+	VMULPS       (R14), Z19, Z19
+	VADDPS       Z19, Z15, Z15
+	VPMOVZXBD    16(AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       64(R10), Z19, Z20
+	VADDPS       Z20, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z12, Z12
+	VMULPS       64(R14), Z19, Z19
+	VADDPS       Z19, Z16, Z16
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same8
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
-end5:
+same8:
+	VPMOVZXBD 32(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    128(R10), Z19, Z20
+	VADDPS    Z20, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z13, Z13
+	VMULPS    128(R14), Z19, Z19
+	VADDPS    Z19, Z17, Z17
+	VPMOVZXBD 48(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    192(R10), Z19, Z20
+	VADDPS    Z20, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z14, Z14
+	VMULPS    192(R14), Z19, Z19
+	VADDPS    Z19, Z18, Z18
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe5
+
+end6:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -677,15 +754,32 @@ end5:
 	VMOVUPS Z15, 3072(R11)
 	VMOVUPS Z16, 3136(R11)
 	VMOVUPS Z17, 3200(R11)
-	VMOVUPS Z2, 3264(R11)
+	VMOVUPS Z18, 3264(R11)
+	DECQ    columns+88(FP)
+	JLE     end9
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column2
+
+end9:
 	VZEROUPPER
 	RET
 
 fewer1:
-	CMPQ    R10, $0x00000003
-	JLT     fewer8
+	CMPQ R10, $0x00000003
+	JLT  fewer10
+
+column11:
 	TESTQ   R12, R12
-	JEQ     begin9
+	JEQ     begin12
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -697,10 +791,10 @@ fewer1:
 	VMOVUPS 2048(R11), Z11
 	VMOVUPS 2112(R11), Z12
 	VMOVUPS 2176(R11), Z13
-	VMOVUPS 2240(R11), Z2
-	JMP     begun10
+	VMOVUPS 2240(R11), Z14
+	JMP     begun13
 
-begin9:
+begin12:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -712,79 +806,81 @@ begin9:
 	VMOVAPS Z2, Z11
 	VMOVAPS Z2, Z12
 	VMOVAPS Z2, Z13
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z14
 
-begun10:
-stripe11:
+begun13:
+	MOVQ R9, R10
+
+stripe14:
 	TESTQ        R8, R8
-	JLE          end12
+	JLE          end15
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same13
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same16
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same13:
-	VPMOVZXBD    (AX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       (R9), Z14, Z15
-	VADDPS       Z15, Z3, Z3
-	VMULPS       (R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z7, Z7
-	VMULPS       (R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z11, Z11
-	VPMOVZXBD    16(AX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       64(R9), Z14, Z15
-	VADDPS       Z15, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z12, Z12
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+same16:
+	VPMOVZXBD    (AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       (R10), Z15, Z16
+	VADDPS       Z16, Z3, Z3
+	VMULPS       (R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z7, Z7
+	VMULPS       (R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z11, Z11
+	VPMOVZXBD    16(AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       64(R10), Z15, Z16
+	VADDPS       Z16, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z12, Z12
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same14
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same17
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same14:
-	VPMOVZXBD 32(AX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    128(R9), Z14, Z15
-	VADDPS    Z15, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z13, Z13
-	VPMOVZXBD 48(AX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    192(R9), Z14, Z15
-	VADDPS    Z15, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z2, Z2
+same17:
+	VPMOVZXBD 32(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    128(R10), Z15, Z16
+	VADDPS    Z16, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z13, Z13
+	VPMOVZXBD 48(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    192(R10), Z15, Z16
+	VADDPS    Z16, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z14, Z14
 	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe11
+	JMP       stripe14
 
-end12:
+end15:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -796,15 +892,32 @@ end12:
 	VMOVUPS Z11, 2048(R11)
 	VMOVUPS Z12, 2112(R11)
 	VMOVUPS Z13, 2176(R11)
-	VMOVUPS Z2, 2240(R11)
+	VMOVUPS Z14, 2240(R11)
+	DECQ    columns+88(FP)
+	JLE     end18
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column11
+
+end18:
 	VZEROUPPER
 	RET
 
-fewer8:
-	CMPQ    R10, $0x00000002
-	JLT     fewer15
+fewer10:
+	CMPQ R10, $0x00000002
+	JLT  fewer19
+
+column20:
 	TESTQ   R12, R12
-	JEQ     begin16
+	JEQ     begin21
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -812,10 +925,10 @@ fewer8:
 	VMOVUPS 1024(R11), Z7
 	VMOVUPS 1088(R11), Z8
 	VMOVUPS 1152(R11), Z9
-	VMOVUPS 1216(R11), Z2
-	JMP     begun17
+	VMOVUPS 1216(R11), Z10
+	JMP     begun22
 
-begin16:
+begin21:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -823,71 +936,73 @@ begin16:
 	VMOVAPS Z2, Z7
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z10
 
-begun17:
-stripe18:
+begun22:
+	MOVQ R9, R10
+
+stripe23:
 	TESTQ        R8, R8
-	JLE          end19
+	JLE          end24
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same20
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same25
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same20:
-	VPMOVZXBD    (AX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       (R9), Z10, Z11
-	VADDPS       Z11, Z3, Z3
-	VMULPS       (R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	VPMOVZXBD    16(AX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       64(R9), Z10, Z11
-	VADDPS       Z11, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z8, Z8
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+same25:
+	VPMOVZXBD    (AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       (R10), Z11, Z12
+	VADDPS       Z12, Z3, Z3
+	VMULPS       (R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z7, Z7
+	VPMOVZXBD    16(AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       64(R10), Z11, Z12
+	VADDPS       Z12, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same21
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same26
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same21:
-	VPMOVZXBD 32(AX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    128(R9), Z10, Z11
-	VADDPS    Z11, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z9, Z9
-	VPMOVZXBD 48(AX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    192(R9), Z10, Z11
-	VADDPS    Z11, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z2, Z2
+same26:
+	VPMOVZXBD 32(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    128(R10), Z11, Z12
+	VADDPS    Z12, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z9, Z9
+	VPMOVZXBD 48(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    192(R10), Z11, Z12
+	VADDPS    Z12, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z10, Z10
 	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe18
+	JMP       stripe23
 
-end19:
+end24:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -895,84 +1010,117 @@ end19:
 	VMOVUPS Z7, 1024(R11)
 	VMOVUPS Z8, 1088(R11)
 	VMOVUPS Z9, 1152(R11)
-	VMOVUPS Z2, 1216(R11)
+	VMOVUPS Z10, 1216(R11)
+	DECQ    columns+88(FP)
+	JLE     end27
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column20
+
+end27:
 	VZEROUPPER
 	RET
 
-fewer15:
+fewer19:
+column28:
 	TESTQ   R12, R12
-	JEQ     begin22
+	JEQ     begin29
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
-	VMOVUPS 192(R11), Z2
-	JMP     begun23
+	VMOVUPS 192(R11), Z6
+	JMP     begun30
 
-begin22:
+begin29:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z6
 
-begun23:
-stripe24:
+begun30:
+	MOVQ R9, R10
+
+stripe31:
 	TESTQ        R8, R8
-	JLE          end25
+	JLE          end32
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R13
+	SHRQ         CL, R13
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same26
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R13, BX
+	JEQ          same33
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-same26:
-	VPMOVZXBD    (AX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       (R9), Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	VPMOVZXBD    16(AX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       64(R9), Z6, Z6
-	VADDPS       Z6, Z4, Z4
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+same33:
+	VPMOVZXBD    (AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       (R10), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VPMOVZXBD    16(AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       64(R10), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	MOVQ         DX, R13
+	SHRQ         CL, R13
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same27
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R13, BX
+	JEQ          same34
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-same27:
-	VPMOVZXBD 32(AX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    128(R9), Z6, Z6
-	VADDPS    Z6, Z5, Z5
-	VPMOVZXBD 48(AX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    192(R9), Z6, Z6
-	VADDPS    Z6, Z2, Z2
+same34:
+	VPMOVZXBD 32(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    128(R10), Z7, Z7
+	VADDPS    Z7, Z5, Z5
+	VPMOVZXBD 48(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    192(R10), Z7, Z7
+	VADDPS    Z7, Z6, Z6
 	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe24
+	JMP       stripe31
 
-end25:
+end32:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
-	VMOVUPS Z2, 192(R11)
+	VMOVUPS Z6, 192(R11)
+	DECQ    columns+88(FP)
+	JLE     end35
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column28
+
+end35:
 	VZEROUPPER
 	RET
 
@@ -1042,9 +1190,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-88
+TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-112
 	MOVQ    q+0(FP), AX
 	MOVQ    scale+24(FP), SI
 	MOVQ    zero+32(FP), DI
@@ -1060,609 +1208,680 @@ TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-88
 	MOVQ    rows+64(FP), R10
 	MOVQ    lanes+72(FP), R11
 	MOVQ    more+80(FP), R12
-	VXORPS  X0, X0, X0
+	VXORPS  X5, X5, X5
 	MOVQ    xRow+56(FP), R13
 	CMPQ    R10, $0x00000004
 	JLT     fewer1
+
+column2:
 	TESTQ   R12, R12
-	JEQ     begin2
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z14
-	VMOVUPS 128(R11), Z6
-	VMOVUPS 192(R11), Z15
-	VMOVUPS 1024(R11), Z7
-	VMOVUPS 1088(R11), Z16
-	VMOVUPS 1152(R11), Z8
-	VMOVUPS 1216(R11), Z17
-	VMOVUPS 2048(R11), Z9
-	VMOVUPS 2112(R11), Z18
-	VMOVUPS 2176(R11), Z10
-	VMOVUPS 2240(R11), Z19
-	VMOVUPS 3072(R11), Z11
-	VMOVUPS 3136(R11), Z20
-	VMOVUPS 3200(R11), Z12
+	JEQ     begin3
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z15
+	VMOVUPS 128(R11), Z7
+	VMOVUPS 192(R11), Z16
+	VMOVUPS 1024(R11), Z8
+	VMOVUPS 1088(R11), Z17
+	VMOVUPS 1152(R11), Z9
+	VMOVUPS 1216(R11), Z18
+	VMOVUPS 2048(R11), Z10
+	VMOVUPS 2112(R11), Z19
+	VMOVUPS 2176(R11), Z11
+	VMOVUPS 2240(R11), Z20
+	VMOVUPS 3072(R11), Z12
+	VMOVUPS 3136(R11), Z21
+	VMOVUPS 3200(R11), Z13
 	VMOVUPS 3264(R11), Z0
-	JMP     begun3
+	JMP     begun4
 
-begin2:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z16
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z17
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z18
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z19
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z20
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z0
+begin3:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z15
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z16
+	VMOVAPS Z5, Z8
+	VMOVAPS Z5, Z17
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z18
+	VMOVAPS Z5, Z10
+	VMOVAPS Z5, Z19
+	VMOVAPS Z5, Z11
+	VMOVAPS Z5, Z20
+	VMOVAPS Z5, Z12
+	VMOVAPS Z5, Z21
+	VMOVAPS Z5, Z13
+	VMOVAPS Z5, Z0
 
-begun3:
+begun4:
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
-	VMOVAPS   Z5, Z13
-	VPERMT2PS Z14, Z21, Z13
-	VPERMT2PS Z14, Z22, Z5
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z6, Z14
-	VPERMT2PS Z15, Z21, Z14
-	VPERMT2PS Z15, Z22, Z6
+	VPERMT2PS Z15, Z22, Z14
+	VPERMT2PS Z15, Z23, Z6
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z7, Z15
-	VPERMT2PS Z16, Z21, Z15
-	VPERMT2PS Z16, Z22, Z7
+	VPERMT2PS Z16, Z22, Z15
+	VPERMT2PS Z16, Z23, Z7
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z8, Z16
-	VPERMT2PS Z17, Z21, Z16
-	VPERMT2PS Z17, Z22, Z8
+	VPERMT2PS Z17, Z22, Z16
+	VPERMT2PS Z17, Z23, Z8
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z9, Z17
-	VPERMT2PS Z18, Z21, Z17
-	VPERMT2PS Z18, Z22, Z9
+	VPERMT2PS Z18, Z22, Z17
+	VPERMT2PS Z18, Z23, Z9
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z10, Z18
-	VPERMT2PS Z19, Z21, Z18
-	VPERMT2PS Z19, Z22, Z10
+	VPERMT2PS Z19, Z22, Z18
+	VPERMT2PS Z19, Z23, Z10
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z11, Z19
-	VPERMT2PS Z20, Z21, Z19
-	VPERMT2PS Z20, Z22, Z11
+	VPERMT2PS Z20, Z22, Z19
+	VPERMT2PS Z20, Z23, Z11
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z12, Z20
-	VPERMT2PS Z0, Z21, Z20
-	VPERMT2PS Z0, Z22, Z12
-	LEAQ      (R9)(R13*2), R10
-	ADDQ      R13, R10
+	VPERMT2PS Z21, Z22, Z20
+	VPERMT2PS Z21, Z23, Z12
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
+	VMOVAPS   Z13, Z21
+	VPERMT2PS Z0, Z22, Z21
+	VPERMT2PS Z0, Z23, Z13
+	MOVQ      R9, R10
+	LEAQ      (R10)(R13*2), R14
+	ADDQ      R13, R14
 
-stripe4:
+stripe5:
 	TESTQ        R8, R8
-	JLE          end5
+	JLE          end6
 	PREFETCHT0   1024(AX)
-	MOVQ         DX, R12
-	SHRQ         CL, R12
+	MOVQ         DX, R15
+	SHRQ         CL, R15
 	INCQ         DX
-	CMPQ         R12, BX
-	JEQ          same6
-	MOVQ         R12, BX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z1
-
-same6:
-	VPMOVZXBD    (AX), Z0
-	VPSRLD       $0x04, Z0, Z21
-	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z22
-	VADDPS       Z22, Z13, Z13
-	VMULPS       (R9)(R13*1), Z0, Z22
-	VADDPS       Z22, Z15, Z15
-	VMULPS       (R9)(R13*2), Z0, Z22
-	VADDPS       Z22, Z17, Z17
-	VMULPS       (R10), Z0, Z0
-	VADDPS       Z0, Z19, Z19
-	VPERMPS      Z1, Z21, Z21
-	VMULPS       64(R9), Z21, Z0
-	VADDPS       Z0, Z5, Z5
-	VMULPS       64(R9)(R13*1), Z21, Z0
-	VADDPS       Z0, Z7, Z7
-	VMULPS       64(R9)(R13*2), Z21, Z0
-	VADDPS       Z0, Z9, Z9
-	VMULPS       64(R10), Z21, Z0
-	VADDPS       Z0, Z11, Z11
-	MOVQ         DX, R12
-	SHRQ         CL, R12
-	INCQ         DX
-	CMPQ         R12, BX
+	CMPQ         R15, BX
 	JEQ          same7
-	MOVQ         R12, BX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same7:
-	VPMOVZXBD 16(AX), Z0
-	VPSRLD    $0x04, Z0, Z21
-	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z22
-	VADDPS    Z22, Z14, Z14
-	VMULPS    128(R9)(R13*1), Z0, Z22
-	VADDPS    Z22, Z16, Z16
-	VMULPS    128(R9)(R13*2), Z0, Z22
-	VADDPS    Z22, Z18, Z18
-	VMULPS    128(R10), Z0, Z0
-	VADDPS    Z0, Z20, Z20
-	VPERMPS   Z1, Z21, Z21
-	VMULPS    192(R9), Z21, Z0
-	VADDPS    Z0, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z21, Z0
-	VADDPS    Z0, Z8, Z8
-	VMULPS    192(R9)(R13*2), Z21, Z0
-	VADDPS    Z0, Z10, Z10
-	VMULPS    192(R10), Z21, Z0
-	VADDPS    Z0, Z12, Z12
-	ADDQ      $0x00000020, AX
-	ADDQ      $0x00000100, R9
-	ADDQ      $0x00000100, R10
-	DECQ      R8
-	JMP       stripe4
+	VPMOVZXBD    (AX), Z0
+	VPSRLD       $0x04, Z0, Z22
+	VPERMPS      Z1, Z0, Z0
+	VMULPS       (R10), Z0, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       (R10)(R13*1), Z0, Z23
+	VADDPS       Z23, Z16, Z16
+	VMULPS       (R10)(R13*2), Z0, Z23
+	VADDPS       Z23, Z18, Z18
+	VMULPS       (R14), Z0, Z0
+	VADDPS       Z0, Z20, Z20
+	VPERMPS      Z1, Z22, Z22
+	VMULPS       64(R10), Z22, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R10)(R13*1), Z22, Z0
+	VADDPS       Z0, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z22, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R14), Z22, Z0
+	VADDPS       Z0, Z12, Z12
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same8
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
 
-end5:
-	VMOVAPS   Z13, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z13
-	VMOVAPS   Z14, Z1
-	VPERMT2PS Z6, Z3, Z1
+same8:
+	VPMOVZXBD 16(AX), Z0
+	VPSRLD    $0x04, Z0, Z22
+	VPERMPS   Z1, Z0, Z0
+	VMULPS    128(R10), Z0, Z23
+	VADDPS    Z23, Z15, Z15
+	VMULPS    128(R10)(R13*1), Z0, Z23
+	VADDPS    Z23, Z17, Z17
+	VMULPS    128(R10)(R13*2), Z0, Z23
+	VADDPS    Z23, Z19, Z19
+	VMULPS    128(R14), Z0, Z0
+	VADDPS    Z0, Z21, Z21
+	VPERMPS   Z1, Z22, Z22
+	VMULPS    192(R10), Z22, Z0
+	VADDPS    Z0, Z7, Z7
+	VMULPS    192(R10)(R13*1), Z22, Z0
+	VADDPS    Z0, Z9, Z9
+	VMULPS    192(R10)(R13*2), Z22, Z0
+	VADDPS    Z0, Z11, Z11
+	VMULPS    192(R14), Z22, Z0
+	VADDPS    Z0, Z13, Z13
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe5
+
+end6:
+	VMOVAPS   Z14, Z0
+	VPERMT2PS Z6, Z3, Z0
 	VPERMT2PS Z6, Z4, Z14
-	VMOVAPS   Z15, Z2
-	VPERMT2PS Z7, Z3, Z2
+	VMOVAPS   Z15, Z6
+	VPERMT2PS Z7, Z3, Z6
 	VPERMT2PS Z7, Z4, Z15
-	VMOVAPS   Z16, Z5
-	VPERMT2PS Z8, Z3, Z5
+	VMOVAPS   Z16, Z7
+	VPERMT2PS Z8, Z3, Z7
 	VPERMT2PS Z8, Z4, Z16
-	VMOVAPS   Z17, Z6
-	VPERMT2PS Z9, Z3, Z6
+	VMOVAPS   Z17, Z8
+	VPERMT2PS Z9, Z3, Z8
 	VPERMT2PS Z9, Z4, Z17
-	VMOVAPS   Z18, Z7
-	VPERMT2PS Z10, Z3, Z7
+	VMOVAPS   Z18, Z9
+	VPERMT2PS Z10, Z3, Z9
 	VPERMT2PS Z10, Z4, Z18
-	VMOVAPS   Z19, Z8
-	VPERMT2PS Z11, Z3, Z8
+	VMOVAPS   Z19, Z10
+	VPERMT2PS Z11, Z3, Z10
 	VPERMT2PS Z11, Z4, Z19
-	VMOVAPS   Z20, Z9
-	VPERMT2PS Z12, Z3, Z9
+	VMOVAPS   Z20, Z11
+	VPERMT2PS Z12, Z3, Z11
 	VPERMT2PS Z12, Z4, Z20
+	VMOVAPS   Z21, Z12
+	VPERMT2PS Z13, Z3, Z12
+	VPERMT2PS Z13, Z4, Z21
 	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z13, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z14, 192(R11)
-	VMOVUPS   Z2, 1024(R11)
-	VMOVUPS   Z15, 1088(R11)
-	VMOVUPS   Z5, 1152(R11)
-	VMOVUPS   Z16, 1216(R11)
-	VMOVUPS   Z6, 2048(R11)
-	VMOVUPS   Z17, 2112(R11)
-	VMOVUPS   Z7, 2176(R11)
-	VMOVUPS   Z18, 2240(R11)
-	VMOVUPS   Z8, 3072(R11)
-	VMOVUPS   Z19, 3136(R11)
-	VMOVUPS   Z9, 3200(R11)
-	VMOVUPS   Z20, 3264(R11)
+	VMOVUPS   Z14, 64(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z15, 192(R11)
+	VMOVUPS   Z7, 1024(R11)
+	VMOVUPS   Z16, 1088(R11)
+	VMOVUPS   Z8, 1152(R11)
+	VMOVUPS   Z17, 1216(R11)
+	VMOVUPS   Z9, 2048(R11)
+	VMOVUPS   Z18, 2112(R11)
+	VMOVUPS   Z10, 2176(R11)
+	VMOVUPS   Z19, 2240(R11)
+	VMOVUPS   Z11, 3072(R11)
+	VMOVUPS   Z20, 3136(R11)
+	VMOVUPS   Z12, 3200(R11)
+	VMOVUPS   Z21, 3264(R11)
+	DECQ      columns+88(FP)
+	JLE       end9
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column2
+
+end9:
 	VZEROUPPER
 	RET
 
 fewer1:
-	CMPQ    R10, $0x00000003
-	JLT     fewer8
+	CMPQ R10, $0x00000003
+	JLT  fewer10
+
+column11:
 	TESTQ   R12, R12
-	JEQ     begin9
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
+	JEQ     begin12
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z13
 	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
-	VMOVUPS 2048(R11), Z13
-	VMOVUPS 2112(R11), Z14
-	VMOVUPS 2176(R11), Z15
+	VMOVUPS 192(R11), Z14
+	VMOVUPS 1024(R11), Z8
+	VMOVUPS 1088(R11), Z15
+	VMOVUPS 1152(R11), Z9
+	VMOVUPS 1216(R11), Z16
+	VMOVUPS 2048(R11), Z10
+	VMOVUPS 2112(R11), Z17
+	VMOVUPS 2176(R11), Z11
 	VMOVUPS 2240(R11), Z0
-	JMP     begun10
+	JMP     begun13
 
-begin9:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z0
+begin12:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z13
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z14
+	VMOVAPS Z5, Z8
+	VMOVAPS Z5, Z15
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z16
+	VMOVAPS Z5, Z10
+	VMOVAPS Z5, Z17
+	VMOVAPS Z5, Z11
+	VMOVAPS Z5, Z0
 
-begun10:
+begun13:
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z17
-	VMOVUPS   256(R10), Z18
-	VMOVAPS   Z5, Z16
-	VPERMT2PS Z6, Z17, Z16
-	VPERMT2PS Z6, Z18, Z5
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z6, Z12
+	VPERMT2PS Z13, Z18, Z12
+	VPERMT2PS Z13, Z19, Z6
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z17
-	VMOVAPS   Z7, Z18
-	VPERMT2PS Z8, Z6, Z18
-	VPERMT2PS Z8, Z17, Z7
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z7, Z13
+	VPERMT2PS Z14, Z18, Z13
+	VPERMT2PS Z14, Z19, Z7
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z9, Z17
-	VPERMT2PS Z10, Z6, Z17
-	VPERMT2PS Z10, Z8, Z9
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z8, Z14
+	VPERMT2PS Z15, Z18, Z14
+	VPERMT2PS Z15, Z19, Z8
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z11, Z10
-	VPERMT2PS Z12, Z6, Z10
-	VPERMT2PS Z12, Z8, Z11
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z9, Z15
+	VPERMT2PS Z16, Z18, Z15
+	VPERMT2PS Z16, Z19, Z9
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z13, Z12
-	VPERMT2PS Z14, Z6, Z12
-	VPERMT2PS Z14, Z8, Z13
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z10, Z16
+	VPERMT2PS Z17, Z18, Z16
+	VPERMT2PS Z17, Z19, Z10
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z15, Z14
-	VPERMT2PS Z0, Z6, Z14
-	VPERMT2PS Z0, Z8, Z15
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z11, Z17
+	VPERMT2PS Z0, Z18, Z17
+	VPERMT2PS Z0, Z19, Z11
+	MOVQ      R9, R10
 
-stripe11:
+stripe14:
 	TESTQ        R8, R8
-	JLE          end12
+	JLE          end15
 	PREFETCHT0   1024(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same13
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same16
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
-same13:
+same16:
 	VPMOVZXBD    (AX), Z0
-	VPSRLD       $0x04, Z0, Z6
+	VPSRLD       $0x04, Z0, Z18
 	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z8
-	VADDPS       Z8, Z16, Z16
-	VMULPS       (R9)(R13*1), Z0, Z8
-	VADDPS       Z8, Z17, Z17
-	VMULPS       (R9)(R13*2), Z0, Z0
-	VADDPS       Z0, Z12, Z12
-	VPERMPS      Z1, Z6, Z6
-	VMULPS       64(R9), Z6, Z0
-	VADDPS       Z0, Z5, Z5
-	VMULPS       64(R9)(R13*1), Z6, Z0
-	VADDPS       Z0, Z9, Z9
-	VMULPS       64(R9)(R13*2), Z6, Z0
-	VADDPS       Z0, Z13, Z13
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	VMULPS       (R10), Z0, Z19
+	VADDPS       Z19, Z12, Z12
+	VMULPS       (R10)(R13*1), Z0, Z19
+	VADDPS       Z19, Z14, Z14
+	VMULPS       (R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z16, Z16
+	VPERMPS      Z1, Z18, Z18
+	VMULPS       64(R10), Z18, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R10)(R13*1), Z18, Z0
+	VADDPS       Z0, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z18, Z0
+	VADDPS       Z0, Z10, Z10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same14
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R14, BX
+	JEQ          same17
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
-same14:
+same17:
 	VPMOVZXBD 16(AX), Z0
-	VPSRLD    $0x04, Z0, Z6
+	VPSRLD    $0x04, Z0, Z18
 	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z8
-	VADDPS    Z8, Z18, Z18
-	VMULPS    128(R9)(R13*1), Z0, Z8
-	VADDPS    Z8, Z10, Z10
-	VMULPS    128(R9)(R13*2), Z0, Z0
-	VADDPS    Z0, Z14, Z14
-	VPERMPS   Z1, Z6, Z6
-	VMULPS    192(R9), Z6, Z0
+	VMULPS    128(R10), Z0, Z19
+	VADDPS    Z19, Z13, Z13
+	VMULPS    128(R10)(R13*1), Z0, Z19
+	VADDPS    Z19, Z15, Z15
+	VMULPS    128(R10)(R13*2), Z0, Z0
+	VADDPS    Z0, Z17, Z17
+	VPERMPS   Z1, Z18, Z18
+	VMULPS    192(R10), Z18, Z0
 	VADDPS    Z0, Z7, Z7
-	VMULPS    192(R9)(R13*1), Z6, Z0
-	VADDPS    Z0, Z11, Z11
-	VMULPS    192(R9)(R13*2), Z6, Z0
-	VADDPS    Z0, Z15, Z15
-	ADDQ      $0x00000020, AX
-	ADDQ      $0x00000100, R9
-	DECQ      R8
-	JMP       stripe11
-
-end12:
-	VMOVAPS   Z16, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z16
-	VMOVAPS   Z18, Z1
-	VPERMT2PS Z7, Z3, Z1
-	VPERMT2PS Z7, Z4, Z18
-	VMOVAPS   Z17, Z2
-	VPERMT2PS Z9, Z3, Z2
-	VPERMT2PS Z9, Z4, Z17
-	VMOVAPS   Z10, Z5
-	VPERMT2PS Z11, Z3, Z5
-	VPERMT2PS Z11, Z4, Z10
-	VMOVAPS   Z12, Z6
-	VPERMT2PS Z13, Z3, Z6
-	VPERMT2PS Z13, Z4, Z12
-	VMOVAPS   Z14, Z7
-	VPERMT2PS Z15, Z3, Z7
-	VPERMT2PS Z15, Z4, Z14
-	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z16, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z18, 192(R11)
-	VMOVUPS   Z2, 1024(R11)
-	VMOVUPS   Z17, 1088(R11)
-	VMOVUPS   Z5, 1152(R11)
-	VMOVUPS   Z10, 1216(R11)
-	VMOVUPS   Z6, 2048(R11)
-	VMOVUPS   Z12, 2112(R11)
-	VMOVUPS   Z7, 2176(R11)
-	VMOVUPS   Z14, 2240(R11)
-	VZEROUPPER
-	RET
-
-fewer8:
-	CMPQ    R10, $0x00000002
-	JLT     fewer15
-	TESTQ   R12, R12
-	JEQ     begin16
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z0
-	JMP     begun17
-
-begin16:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z0
-
-begun17:
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z13
-	VMOVUPS   256(R10), Z14
-	VMOVAPS   Z5, Z12
-	VPERMT2PS Z6, Z13, Z12
-	VPERMT2PS Z6, Z14, Z5
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z13
-	VMOVAPS   Z7, Z14
-	VPERMT2PS Z8, Z6, Z14
-	VPERMT2PS Z8, Z13, Z7
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z9, Z13
-	VPERMT2PS Z10, Z6, Z13
-	VPERMT2PS Z10, Z8, Z9
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z11, Z10
-	VPERMT2PS Z0, Z6, Z10
-	VPERMT2PS Z0, Z8, Z11
-
-stripe18:
-	TESTQ        R8, R8
-	JLE          end19
-	PREFETCHT0   1024(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
-	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same20
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z1
-
-same20:
-	VPMOVZXBD    (AX), Z0
-	VPSRLD       $0x04, Z0, Z6
-	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z8
-	VADDPS       Z8, Z12, Z12
-	VMULPS       (R9)(R13*1), Z0, Z0
-	VADDPS       Z0, Z13, Z13
-	VPERMPS      Z1, Z6, Z6
-	VMULPS       64(R9), Z6, Z0
-	VADDPS       Z0, Z5, Z5
-	VMULPS       64(R9)(R13*1), Z6, Z0
-	VADDPS       Z0, Z9, Z9
-	MOVQ         DX, R10
-	SHRQ         CL, R10
-	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same21
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z1
-
-same21:
-	VPMOVZXBD 16(AX), Z0
-	VPSRLD    $0x04, Z0, Z6
-	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z8
-	VADDPS    Z8, Z14, Z14
-	VMULPS    128(R9)(R13*1), Z0, Z0
-	VADDPS    Z0, Z10, Z10
-	VPERMPS   Z1, Z6, Z6
-	VMULPS    192(R9), Z6, Z0
-	VADDPS    Z0, Z7, Z7
-	VMULPS    192(R9)(R13*1), Z6, Z0
+	VMULPS    192(R10)(R13*1), Z18, Z0
+	VADDPS    Z0, Z9, Z9
+	VMULPS    192(R10)(R13*2), Z18, Z0
 	VADDPS    Z0, Z11, Z11
 	ADDQ      $0x00000020, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe18
+	JMP       stripe14
 
-end19:
+end15:
 	VMOVAPS   Z12, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z12
-	VMOVAPS   Z14, Z1
-	VPERMT2PS Z7, Z3, Z1
-	VPERMT2PS Z7, Z4, Z14
-	VMOVAPS   Z13, Z2
-	VPERMT2PS Z9, Z3, Z2
-	VPERMT2PS Z9, Z4, Z13
-	VMOVAPS   Z10, Z5
-	VPERMT2PS Z11, Z3, Z5
-	VPERMT2PS Z11, Z4, Z10
+	VPERMT2PS Z6, Z3, Z0
+	VPERMT2PS Z6, Z4, Z12
+	VMOVAPS   Z13, Z6
+	VPERMT2PS Z7, Z3, Z6
+	VPERMT2PS Z7, Z4, Z13
+	VMOVAPS   Z14, Z7
+	VPERMT2PS Z8, Z3, Z7
+	VPERMT2PS Z8, Z4, Z14
+	VMOVAPS   Z15, Z8
+	VPERMT2PS Z9, Z3, Z8
+	VPERMT2PS Z9, Z4, Z15
+	VMOVAPS   Z16, Z9
+	VPERMT2PS Z10, Z3, Z9
+	VPERMT2PS Z10, Z4, Z16
+	VMOVAPS   Z17, Z10
+	VPERMT2PS Z11, Z3, Z10
+	VPERMT2PS Z11, Z4, Z17
 	VMOVUPS   Z0, (R11)
 	VMOVUPS   Z12, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z14, 192(R11)
-	VMOVUPS   Z2, 1024(R11)
-	VMOVUPS   Z13, 1088(R11)
-	VMOVUPS   Z5, 1152(R11)
-	VMOVUPS   Z10, 1216(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z13, 192(R11)
+	VMOVUPS   Z7, 1024(R11)
+	VMOVUPS   Z14, 1088(R11)
+	VMOVUPS   Z8, 1152(R11)
+	VMOVUPS   Z15, 1216(R11)
+	VMOVUPS   Z9, 2048(R11)
+	VMOVUPS   Z16, 2112(R11)
+	VMOVUPS   Z10, 2176(R11)
+	VMOVUPS   Z17, 2240(R11)
+	DECQ      columns+88(FP)
+	JLE       end18
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column11
+
+end18:
 	VZEROUPPER
 	RET
 
-fewer15:
+fewer10:
+	CMPQ R10, $0x00000002
+	JLT  fewer19
+
+column20:
 	TESTQ   R12, R12
-	JEQ     begin22
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
+	JEQ     begin21
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z11
 	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z0
-	JMP     begun23
+	VMOVUPS 192(R11), Z12
+	VMOVUPS 1024(R11), Z8
+	VMOVUPS 1088(R11), Z13
+	VMOVUPS 1152(R11), Z9
+	VMOVUPS 1216(R11), Z0
+	JMP     begun22
 
-begin22:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z0
+begin21:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z11
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z12
+	VMOVAPS Z5, Z8
+	VMOVAPS Z5, Z13
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z0
 
-begun23:
+begun22:
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z9
-	VMOVUPS   256(R10), Z10
-	VMOVAPS   Z5, Z8
-	VPERMT2PS Z6, Z9, Z8
-	VPERMT2PS Z6, Z10, Z5
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z6, Z10
+	VPERMT2PS Z11, Z14, Z10
+	VPERMT2PS Z11, Z15, Z6
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z9
-	VMOVAPS   Z7, Z10
-	VPERMT2PS Z0, Z6, Z10
-	VPERMT2PS Z0, Z9, Z7
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z7, Z11
+	VPERMT2PS Z12, Z14, Z11
+	VPERMT2PS Z12, Z15, Z7
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z8, Z12
+	VPERMT2PS Z13, Z14, Z12
+	VPERMT2PS Z13, Z15, Z8
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z9, Z13
+	VPERMT2PS Z0, Z14, Z13
+	VPERMT2PS Z0, Z15, Z9
+	MOVQ      R9, R10
 
-stripe24:
+stripe23:
 	TESTQ        R8, R8
-	JLE          end25
+	JLE          end24
 	PREFETCHT0   1024(AX)
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
 	INCQ         DX
-	CMPQ         R10, BX
+	CMPQ         R14, BX
+	JEQ          same25
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+
+same25:
+	VPMOVZXBD    (AX), Z0
+	VPSRLD       $0x04, Z0, Z14
+	VPERMPS      Z1, Z0, Z0
+	VMULPS       (R10), Z0, Z15
+	VADDPS       Z15, Z10, Z10
+	VMULPS       (R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z12, Z12
+	VPERMPS      Z1, Z14, Z14
+	VMULPS       64(R10), Z14, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R10)(R13*1), Z14, Z0
+	VADDPS       Z0, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
 	JEQ          same26
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same26:
-	VPMOVZXBD    (AX), Z0
-	VPSRLD       $0x04, Z0, Z6
-	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z0
-	VADDPS       Z0, Z8, Z8
-	VPERMPS      Z1, Z6, Z6
-	VMULPS       64(R9), Z6, Z0
-	VADDPS       Z0, Z5, Z5
-	MOVQ         DX, R10
-	SHRQ         CL, R10
+	VPMOVZXBD 16(AX), Z0
+	VPSRLD    $0x04, Z0, Z14
+	VPERMPS   Z1, Z0, Z0
+	VMULPS    128(R10), Z0, Z15
+	VADDPS    Z15, Z11, Z11
+	VMULPS    128(R10)(R13*1), Z0, Z0
+	VADDPS    Z0, Z13, Z13
+	VPERMPS   Z1, Z14, Z14
+	VMULPS    192(R10), Z14, Z0
+	VADDPS    Z0, Z7, Z7
+	VMULPS    192(R10)(R13*1), Z14, Z0
+	VADDPS    Z0, Z9, Z9
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe23
+
+end24:
+	VMOVAPS   Z10, Z0
+	VPERMT2PS Z6, Z3, Z0
+	VPERMT2PS Z6, Z4, Z10
+	VMOVAPS   Z11, Z6
+	VPERMT2PS Z7, Z3, Z6
+	VPERMT2PS Z7, Z4, Z11
+	VMOVAPS   Z12, Z7
+	VPERMT2PS Z8, Z3, Z7
+	VPERMT2PS Z8, Z4, Z12
+	VMOVAPS   Z13, Z8
+	VPERMT2PS Z9, Z3, Z8
+	VPERMT2PS Z9, Z4, Z13
+	VMOVUPS   Z0, (R11)
+	VMOVUPS   Z10, 64(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z11, 192(R11)
+	VMOVUPS   Z7, 1024(R11)
+	VMOVUPS   Z12, 1088(R11)
+	VMOVUPS   Z8, 1152(R11)
+	VMOVUPS   Z13, 1216(R11)
+	DECQ      columns+88(FP)
+	JLE       end27
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column20
+
+end27:
+	VZEROUPPER
+	RET
+
+fewer19:
+column28:
+	TESTQ   R12, R12
+	JEQ     begin29
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z9
+	VMOVUPS 128(R11), Z7
+	VMOVUPS 192(R11), Z0
+	JMP     begun30
+
+begin29:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z0
+
+begun30:
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z10
+	VMOVUPS   256(R10), Z11
+	VMOVAPS   Z6, Z8
+	VPERMT2PS Z9, Z10, Z8
+	VPERMT2PS Z9, Z11, Z6
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z10
+	VMOVUPS   256(R10), Z11
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z0, Z10, Z9
+	VPERMT2PS Z0, Z11, Z7
+	MOVQ      R9, R10
+
+stripe31:
+	TESTQ        R8, R8
+	JLE          end32
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
 	INCQ         DX
-	CMPQ         R10, BX
-	JEQ          same27
-	MOVQ         R10, BX
-	VBROADCASTSS (SI)(R10*4), Z0
-	VBROADCASTSS (DI)(R10*4), Z1
+	CMPQ         R13, BX
+	JEQ          same33
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
-same27:
+same33:
+	VPMOVZXBD    (AX), Z0
+	VPSRLD       $0x04, Z0, Z10
+	VPERMPS      Z1, Z0, Z0
+	VMULPS       (R10), Z0, Z0
+	VADDPS       Z0, Z8, Z8
+	VPERMPS      Z1, Z10, Z10
+	VMULPS       64(R10), Z10, Z0
+	VADDPS       Z0, Z6, Z6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same34
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+
+same34:
 	VPMOVZXBD 16(AX), Z0
-	VPSRLD    $0x04, Z0, Z6
+	VPSRLD    $0x04, Z0, Z10
 	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z0
-	VADDPS    Z0, Z10, Z10
-	VPERMPS   Z1, Z6, Z6
-	VMULPS    192(R9), Z6, Z0
+	VMULPS    128(R10), Z0, Z0
+	VADDPS    Z0, Z9, Z9
+	VPERMPS   Z1, Z10, Z10
+	VMULPS    192(R10), Z10, Z0
 	VADDPS    Z0, Z7, Z7
 	ADDQ      $0x00000020, AX
-	ADDQ      $0x00000100, R9
+	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe24
+	JMP       stripe31
 
-end25:
+end32:
 	VMOVAPS   Z8, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z8
-	VMOVAPS   Z10, Z1
-	VPERMT2PS Z7, Z3, Z1
-	VPERMT2PS Z7, Z4, Z10
+	VPERMT2PS Z6, Z3, Z0
+	VPERMT2PS Z6, Z4, Z8
+	VMOVAPS   Z9, Z6
+	VPERMT2PS Z7, Z3, Z6
+	VPERMT2PS Z7, Z4, Z9
 	VMOVUPS   Z0, (R11)
 	VMOVUPS   Z8, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z10, 192(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z9, 192(R11)
+	DECQ      columns+88(FP)
+	JLE       end35
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column28
+
+end35:
 	VZEROUPPER
 	RET
 
@@ -1738,24 +1957,26 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-88
-	MOVQ    q+0(FP), AX
-	MOVQ    scale+24(FP), SI
-	MOVQ    zero+32(FP), DI
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
-	MOVQ    $-1, BX
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R10
-	MOVQ    more+80(FP), R11
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R12
+TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R10
+	MOVQ   more+80(FP), R11
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R12
+
+column1:
 	TESTQ   R11, R11
-	JEQ     begin1
+	JEQ     begin2
 	VMOVUPS (R10), Y3
 	VMOVUPS 32(R10), Y4
 	VMOVUPS 64(R10), Y5
@@ -1763,10 +1984,10 @@ TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-88
 	VMOVUPS 128(R10), Y7
 	VMOVUPS 160(R10), Y8
 	VMOVUPS 192(R10), Y9
-	VMOVUPS 224(R10), Y2
-	JMP     begun2
+	VMOVUPS 224(R10), Y10
+	JMP     begun3
 
-begin1:
+begin2:
 	VMOVAPS Y2, Y3
 	VMOVAPS Y2, Y4
 	VMOVAPS Y2, Y5
@@ -1774,87 +1995,89 @@ begin1:
 	VMOVAPS Y2, Y7
 	VMOVAPS Y2, Y8
 	VMOVAPS Y2, Y9
-	VMOVAPS Y2, Y2
+	VMOVAPS Y2, Y10
 
-begun2:
-stripe3:
+begun3:
+	MOVQ R9, R12
+
+stripe4:
 	TESTQ        R8, R8
-	JLE          end4
+	JLE          end5
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R11
-	SHRQ         CL, R11
+	MOVQ         DX, R13
+	SHRQ         CL, R13
 	INCQ         DX
-	CMPQ         R11, BX
-	JEQ          same5
-	MOVQ         R11, BX
-	VBROADCASTSS (SI)(R11*4), Y0
-	VBROADCASTSS (DI)(R11*4), Y1
-
-same5:
-	VPMOVSXBD    (AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       (R9), Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VPMOVSXBD    8(AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       32(R9), Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	VPMOVSXBD    16(AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       64(R9), Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VPMOVSXBD    24(AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       96(R9), Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	MOVQ         DX, R11
-	SHRQ         CL, R11
-	INCQ         DX
-	CMPQ         R11, BX
+	CMPQ         R13, BX
 	JEQ          same6
-	MOVQ         R11, BX
-	VBROADCASTSS (SI)(R11*4), Y0
-	VBROADCASTSS (DI)(R11*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same6:
-	VPMOVSXBD 32(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    128(R9), Y10, Y10
-	VADDPS    Y10, Y7, Y7
-	VPMOVSXBD 40(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    160(R9), Y10, Y10
-	VADDPS    Y10, Y8, Y8
-	VPMOVSXBD 48(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    192(R9), Y10, Y10
-	VADDPS    Y10, Y9, Y9
-	VPMOVSXBD 56(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    224(R9), Y10, Y10
-	VADDPS    Y10, Y2, Y2
-	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
-	DECQ      R8
-	JMP       stripe3
+	VPMOVSXBD    (AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       (R12), Y11, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    8(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       32(R12), Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    16(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       64(R12), Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    24(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       96(R12), Y11, Y11
+	VADDPS       Y11, Y6, Y6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same7
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
-end4:
+same7:
+	VPMOVSXBD 32(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    128(R12), Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	VPMOVSXBD 40(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    160(R12), Y11, Y11
+	VADDPS    Y11, Y8, Y8
+	VPMOVSXBD 48(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    192(R12), Y11, Y11
+	VADDPS    Y11, Y9, Y9
+	VPMOVSXBD 56(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    224(R12), Y11, Y11
+	VADDPS    Y11, Y10, Y10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe4
+
+end5:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y4, 32(R10)
 	VMOVUPS Y5, 64(R10)
@@ -1862,7 +2085,22 @@ end4:
 	VMOVUPS Y7, 128(R10)
 	VMOVUPS Y8, 160(R10)
 	VMOVUPS Y9, 192(R10)
-	VMOVUPS Y2, 224(R10)
+	VMOVUPS Y10, 224(R10)
+	DECQ    columns+88(FP)
+	JLE     end8
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R10
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column1
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -1958,24 +2196,26 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-88
-	MOVQ    q+0(FP), AX
-	MOVQ    scale+24(FP), SI
-	MOVQ    zero+32(FP), DI
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
-	MOVQ    $-1, BX
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R10
-	MOVQ    more+80(FP), R11
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R12
+TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R10
+	MOVQ   more+80(FP), R11
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R12
+
+column1:
 	TESTQ   R11, R11
-	JEQ     begin1
+	JEQ     begin2
 	VMOVUPS (R10), Y3
 	VMOVUPS 32(R10), Y4
 	VMOVUPS 64(R10), Y5
@@ -1983,10 +2223,10 @@ TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-88
 	VMOVUPS 128(R10), Y7
 	VMOVUPS 160(R10), Y8
 	VMOVUPS 192(R10), Y9
-	VMOVUPS 224(R10), Y2
-	JMP     begun2
+	VMOVUPS 224(R10), Y10
+	JMP     begun3
 
-begin1:
+begin2:
 	VMOVAPS Y2, Y3
 	VMOVAPS Y2, Y4
 	VMOVAPS Y2, Y5
@@ -1994,87 +2234,89 @@ begin1:
 	VMOVAPS Y2, Y7
 	VMOVAPS Y2, Y8
 	VMOVAPS Y2, Y9
-	VMOVAPS Y2, Y2
+	VMOVAPS Y2, Y10
 
-begun2:
-stripe3:
+begun3:
+	MOVQ R9, R12
+
+stripe4:
 	TESTQ        R8, R8
-	JLE          end4
+	JLE          end5
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R11
-	SHRQ         CL, R11
+	MOVQ         DX, R13
+	SHRQ         CL, R13
 	INCQ         DX
-	CMPQ         R11, BX
-	JEQ          same5
-	MOVQ         R11, BX
-	VBROADCASTSS (SI)(R11*4), Y0
-	VBROADCASTSS (DI)(R11*4), Y1
-
-same5:
-	VPMOVZXBD    (AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       (R9), Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VPMOVZXBD    8(AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       32(R9), Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	VPMOVZXBD    16(AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       64(R9), Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VPMOVZXBD    24(AX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       96(R9), Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	MOVQ         DX, R11
-	SHRQ         CL, R11
-	INCQ         DX
-	CMPQ         R11, BX
+	CMPQ         R13, BX
 	JEQ          same6
-	MOVQ         R11, BX
-	VBROADCASTSS (SI)(R11*4), Y0
-	VBROADCASTSS (DI)(R11*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same6:
-	VPMOVZXBD 32(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    128(R9), Y10, Y10
-	VADDPS    Y10, Y7, Y7
-	VPMOVZXBD 40(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    160(R9), Y10, Y10
-	VADDPS    Y10, Y8, Y8
-	VPMOVZXBD 48(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    192(R9), Y10, Y10
-	VADDPS    Y10, Y9, Y9
-	VPMOVZXBD 56(AX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    224(R9), Y10, Y10
-	VADDPS    Y10, Y2, Y2
-	ADDQ      $0x00000040, AX
-	ADDQ      $0x00000100, R9
-	DECQ      R8
-	JMP       stripe3
+	VPMOVZXBD    (AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       (R12), Y11, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    8(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       32(R12), Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    16(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       64(R12), Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    24(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       96(R12), Y11, Y11
+	VADDPS       Y11, Y6, Y6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same7
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
-end4:
+same7:
+	VPMOVZXBD 32(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    128(R12), Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	VPMOVZXBD 40(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    160(R12), Y11, Y11
+	VADDPS    Y11, Y8, Y8
+	VPMOVZXBD 48(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    192(R12), Y11, Y11
+	VADDPS    Y11, Y9, Y9
+	VPMOVZXBD 56(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    224(R12), Y11, Y11
+	VADDPS    Y11, Y10, Y10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe4
+
+end5:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y4, 32(R10)
 	VMOVUPS Y5, 64(R10)
@@ -2082,7 +2324,22 @@ end4:
 	VMOVUPS Y7, 128(R10)
 	VMOVUPS Y8, 160(R10)
 	VMOVUPS Y9, 192(R10)
-	VMOVUPS Y2, 224(R10)
+	VMOVUPS Y10, 224(R10)
+	DECQ    columns+88(FP)
+	JLE     end8
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R10
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column1
+
+end8:
 	VZEROUPPER
 	RET
 

@@ -31,8 +31,9 @@ func weightStripes(c *build.Context) {
 			if t.widen == "" {
 				doc = "weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first."
 			}
-			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more int)",
-				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc)
+			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow int)",
+				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
+				"There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.")
 			w.sums()
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
@@ -76,15 +77,15 @@ func newWeightReader(c *build.Context, isa *isa, bytes int, widen, name, paramet
 			w.emit("VMOVUPS", operand.Mem{Base: from, Disp: i * isa.bytes}, *v)
 		}
 	}
-	c.XORQ(w.at, w.at)
-	c.MOVQ(operand.I32(-1), w.last)
+	w.first()
 	c.Load(c.Param("shift"), reg.RCX)
 	return w
 }
 
 // stripes handles some rows of x, and returns.
 func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
-	bytes := w.isa.bytes
+	bytes, column := w.isa.bytes, w.newLabel("column")
+	w.c.Label(column)
 	acc := w.accumulators(count, stripeLanes/w.kernel.lanes, bytes, true)
 	w.turn(acc, w.part)
 	x := w.rowsFrom(w.x, xRow, count)
@@ -95,7 +96,34 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	}, x, laneBytes)
 	w.turn(acc, w.interleave)
 	w.store(acc)
+	w.nextColumn(column)
 	endFunction(w.c)
+}
+
+// nextColumn goes on with the next column, if there is one.
+func (w weightReader) nextColumn(column string) {
+	c, end := w.c, w.newLabel("end")
+	c.DECQ(place(c, "columns"))
+	c.JLE(operand.LabelRef(end))
+	for _, moved := range []struct {
+		name, row string
+		to        reg.GPVirtual
+	}{{"q", "qRow", w.q}, {"scale", "scaleRow", w.scale}} {
+		c.MOVQ(place(c, moved.row), moved.to)
+		c.ADDQ(place(c, moved.name), moved.to)
+		c.MOVQ(moved.to, place(c, moved.name))
+	}
+	c.ADDQ(operand.U32(laneBytes), w.lanes)
+	c.MOVQ(place(c, "steps"), w.steps)
+	w.first()
+	c.JMP(operand.LabelRef(column))
+	c.Label(end)
+}
+
+// first goes to the first positions.
+func (w weightReader) first() {
+	w.c.XORQ(w.at, w.at)
+	w.c.MOVQ(operand.I32(-1), w.last)
 }
 
 // turn changes the order of lanes, two vectors at a time, where that of elements
