@@ -113,11 +113,14 @@ const (
 // noZeros are the zero points of codes that have none.
 var noZeros [mostScales]float32
 
+// scalesAsTheyAre reports whether kernels read a row's scales where they lie.
+func (r *weightRun) scalesAsTheyAre() bool { return r.Scale.DType == tensor.F32 && r.Scale.Contiguous() }
+
 // group returns the scales and zero points of n elements of a row from position k on.
 func (r *weightRun) group(row, k, n int64) (scales, zeros []float32) {
 	first := k / r.GroupSize
 	count := int((k+n-1)/r.GroupSize - first + 1)
-	if s := r.Scale.Row(row, first); s.DType == tensor.F32 && s.Contiguous() {
+	if s := r.Scale.Row(row, first); r.scalesAsTheyAre() {
 		scales = unsafe.Slice((*float32)(s.P), count)
 	} else {
 		scales = BlockOf[float32](r.Scratch, scaleBlocks, count)

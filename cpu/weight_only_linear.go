@@ -25,10 +25,11 @@ type WeightLayer struct {
 
 // PackedSize is how many bytes m packed rows of x have.
 func PackedSize(m, k int64) int64 {
+	width := roundUp(k, Lanes) + ceilDiv(k, weightDepth)*weightSlack
 	if m <= weightFewRows {
-		return m * packedWidth(k) * 4
+		width = max(width, packedWidth(k))
 	}
-	return m * roundUp(k, Lanes) * 4
+	return m * width * 4
 }
 
 // weightFewRows is how many rows of x are packed one by one at most.

@@ -8,15 +8,16 @@ import (
 )
 
 // What stands between WeightOnlyLinear and its kernels. Few rows of x are
-// multiplied with weights as these are made; more of them with tiles of 4 rows of
-// weights, packed so that a kernel reads one vector of each stripe after another.
+// multiplied with weights as these are made; more of them with rows of weights that
+// are packed as kernels read them, as those of x are: some vectors of each stripe
+// after others.
 
 type (
 	dequantizeGroups func(q *byte, groups, size int, scale, zero, w *float32)
 	// weightCodes are kernels for codes of which 32, or a power of two times as
 	// many, share a scale.
 	weightCodes struct {
-		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more int)
+		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow int)
 		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int)
 	}
 )
@@ -25,30 +26,36 @@ type (
 type weightKernel struct {
 	needs      ISA
 	lanes      int   // of a vector
+	together   int   // vectors of a stripe that are multiplied at a time
 	few        int64 // rows of x that are multiplied on the way
 	codes      map[tensor.DType]weightCodes
 	dequantize map[tensor.DType]dequantizeGroups
-	tiles      func(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+	tiles      func(x *float32, xRow, rows int, w *float32, wRow, columns, steps, time, end int, lanes *float32, more int, sums *float32, sumsRow, folding int, folds *float32, foldsTile int)
 	pack       func(from *float32, steps int, to *float32, apart int)
 	fold       func(lanes *float32, rows int, y *float32, yRow int)
 }
 
 const (
 	weightTileRows    = 72      // of x
-	weightTileColumns = 4       // rows of weight at a time
+	weightTileColumns = 4       // rows of weight that kernels take multiples of
 	weightColumns     = 64      // sums that wait for their bias
-	weightShort       = 1024    // positions of which tiles stay in the first cache
-	weightGroup       = 6       // rows of x that are multiplied with such
+	weightTogether    = 16      // rows of weight that kernels take at most
+	weightPacked      = 1 << 12 // weights that are multiplied at a time at most, and stay in the first cache
+	weightNear        = 1024    // positions that kernels multiply at once; of more, what is for another time comes later
+	weightDepth       = 2048    // positions that are multiplied before the next ones are
+	weightSlack       = 16      // elements that keep packed rows from meeting in a cache
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
 	firstCache        = 1 << 15 // bytes
 )
 
 // weightScratch is a tile's memory.
 type weightScratch struct {
-	lanes [weightTileRows][weightTileColumns][Lanes]float32
+	lanes [weightFewRows][weightTileColumns][Lanes]float32
+	parts [weightTileRows*weightTogether*Lanes + weightSlack]float32 // sums of some positions
+	folds [weightTileRows/2*weightFolds + weightSlack]float32
 	sums  [weightTileRows][weightColumns]float32
 	row   [TileSize]float32
-	tile  [weightTileColumns*TileSize + Lanes]float32
+	tile  [2*weightPacked + weightTogether*weightSlack + weightSlack]float32
 }
 
 // weightRows makes the rows before the definition.
@@ -110,8 +117,8 @@ func (r *weightRow) begin(t *WeightTile) weightRun {
 // packed returns where an element of packed x lies.
 func (r *weightRun) packed(at int64) *float32 { return (*float32)(unsafe.Add(r.Packed, at*4)) }
 
-// packRow copies a row of x: as it is, or a vector of each stripe after another,
-// TileSize positions at a time, of which all rows follow each other.
+// packRow copies a row of x: as it is, or packed, some positions at a time, of which
+// all rows follow each other.
 func (r *weightRun) packRow(m int64) {
 	switch {
 	case !r.takes:
@@ -122,11 +129,10 @@ func (r *weightRun) packRow(m int64) {
 			evenFirst(row[:r.K/Lanes*Lanes])
 		}
 	default:
-		for k := int64(0); k < r.K; k += TileSize {
-			row := r.s.row[:min(TileSize, r.K-k)]
+		for k := int64(0); k < r.K; k += weightDepth {
+			row := r.s.row[:min(weightDepth, r.K-k)]
 			loadRow(r.x, row, r.X.Row(m, k))
-			part := stripes(len(row)) * r.lanes
-			r.packStripes(row, r.packed(r.M*k+m*int64(part)), int(r.M)*part)
+			r.packStripes(row, r.packedPart(m, k), stripes(len(row)))
 		}
 	}
 }
@@ -141,16 +147,6 @@ func evenFirst(row []float32) {
 	}
 }
 
-// stripes returns the number of those that n elements are in.
-func stripes(n int) int { return (n + Lanes - 1) / Lanes }
-
-// packStripes packs elements; what the last stripe lacks are zeros.
-func (r *weightRun) packStripes(row []float32, to *float32, apart int) {
-	steps := stripes(len(row))
-	clear(row[len(row) : steps*Lanes])
-	r.weightKernel.pack(&row[0], steps, to, apart*4)
-}
-
 // columns computes the tile's part of y.
 func (r *weightRun) columns() {
 	if !r.takes {
@@ -163,14 +159,13 @@ func (r *weightRun) columns() {
 	}
 	for first := r.N0; first < r.N1; first += weightColumns {
 		end := min(first+weightColumns, r.N1)
-		for n := first; n < end; n += weightTileColumns {
-			count := min(weightTileColumns, end-n)
-			if r.few {
-				r.multiply(n, count)
-				r.foldRows(0, r.M1-r.M0, n-first)
-			} else {
-				r.multiplyTiles(n, count, n-first)
+		if r.few {
+			for n := first; n < end; n += weightTileColumns {
+				r.multiply(n, min(weightTileColumns, end-n))
+				r.foldRows(n - first)
 			}
+		} else {
+			r.multiplyTiles(first, end)
 		}
 		r.store(first, end)
 	}
@@ -194,9 +189,13 @@ func (r *weightRun) store(first, end int64) {
 // multiply adds the products of some rows of weight from n on.
 func (r *weightRun) multiply(n, count int64) {
 	whole, step := r.K/Lanes*Lanes, r.slice()
+	together := int64(1)
+	if r.direct && r.Zero.P == nil && r.scalesAsTheyAre() {
+		together = count
+	}
 	for k := int64(0); k < whole; k += step {
-		for i := range count {
-			r.multiplySlice(n, i, k, min(step, whole-k))
+		for i := int64(0); i < count; i += together {
+			r.multiplySlice(n, i, together, k, min(step, whole-k))
 		}
 	}
 	for i := range count {
@@ -218,12 +217,13 @@ func (r *weightRun) slice() int64 {
 	return size
 }
 
-// multiplySlice adds the products of some positions of row n+i of weight.
-func (r *weightRun) multiplySlice(n, i, k, size int64) {
+// multiplySlice adds the products of some positions of so many rows from n+i of weight on.
+func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	width := packedWidth(r.K)
 	scales, zeros := r.group(n+i, k, size)
 	r.kernels.multiply(r.codes(n+i, k, size), int(size/Lanes), r.shift, &scales[0], &zeros[0], r.halves,
-		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k))
+		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k),
+		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride))
 }
 
 // multiplyRest adds those of the positions that whole stripes leave.
@@ -246,51 +246,7 @@ func (r *weightRun) multiplyRest(n, i, whole int64) {
 	}
 }
 
-// foldRows folds the lanes of some rows of x into sums from a column on.
-func (r *weightRun) foldRows(first, count, column int64) {
-	r.fold(&r.s.lanes[0][0][0], int(count), &r.s.sums[first][column], int(unsafe.Sizeof(r.s.sums[0])))
-}
-
-// multiplyTiles makes sums, from a column on, of products of some rows of weight from n on. Where their
-// weights fit the first cache, lanes are folded while they are there, too.
-func (r *weightRun) multiplyTiles(n, count, column int64) {
-	tile := r.s.tile[misaligned(unsafe.Pointer(&r.s.tile), tensor.F32):]
-	rows := r.M1 - r.M0
-	group := rows
-	if r.K <= weightShort && rows > 2*weightGroup {
-		group = weightGroup
-	}
-	for k := int64(0); k < r.K; k += TileSize {
-		size := min(TileSize, r.K-k)
-		steps := stripes(int(size))
-		part := steps * r.lanes
-		for i := range count {
-			r.packWeights(&tile[int(i)*part], weightTileColumns*part, n+i, k, size)
-		}
-		for first := int64(0); first < rows; first += group {
-			some := min(group, rows-first)
-			for v := range Lanes / r.lanes {
-				x := r.packed(r.M*k + (int64(v)*r.M+r.M0+first)*int64(part))
-				r.tiles(x, int(some), &tile[v*weightTileColumns*part], steps, &r.s.lanes[0][0][v*r.lanes], int(k))
-			}
-			if k+size == r.K {
-				r.foldRows(first, some, column)
-			}
-		}
-	}
-}
-
-// packWeights packs weights of row n from position k on.
-func (r *weightRun) packWeights(to *float32, apart int, n, k, size int64) {
-	whole := int64(0)
-	if r.shared && size >= Lanes {
-		whole = size / Lanes * Lanes
-		scales, zeros := r.group(n, k, whole)
-		r.kernels.pack(r.codes(n, k, whole), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, apart*4)
-	}
-	if whole < size {
-		row := r.s.row[:size-whole]
-		r.weights(row, n, k+whole)
-		r.packStripes(row, (*float32)(unsafe.Add(unsafe.Pointer(to), whole/Lanes*int64(r.lanes)*4)), apart)
-	}
+// foldRows folds lanes into sums from a column on.
+func (r *weightRun) foldRows(column int64) {
+	r.fold(&r.s.lanes[0][0][0], int(r.M1-r.M0), &r.s.sums[0][column], int(unsafe.Sizeof(r.s.sums[0])))
 }

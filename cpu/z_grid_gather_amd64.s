@@ -11753,31 +11753,95 @@ done2:
 	RET
 
 // func narrowRowAVX512BF16(from *byte, n int, to *byte)
-// Requires: AVX, AVX512F, AVX512VL
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
 TEXT ·narrowRowAVX512BF16(SB), NOSPLIT, $0-24
-	MOVQ from+0(FP), CX
-	MOVQ to+16(FP), DX
-	MOVQ n+8(FP), BX
+	MOVQ      from+0(FP), CX
+	MOVQ      to+16(FP), DX
+	MOVQ      n+8(FP), BX
+	VMOVDQU64 all32_10000<>+0(SB), Z0
+	VMOVDQU64 all32_7fff<>+0(SB), Z1
+	VMOVDQU64 all32_8000<>+0(SB), Z2
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64 odd16<>+0(SB), Z4
+
+pair1:
+	CMPQ      BX, $0x00000020
+	JLT       one2
+	VMOVUPS   (CX), Z5
+	VMOVUPS   64(CX), Z6
+	VPTESTMD  Z0, Z5, K1
+	VPADDD    Z1, Z5, Z7
+	VPADDD    Z2, Z5, K1, Z7
+	VPTESTMD  Z0, Z6, K1
+	VPADDD    Z1, Z6, Z8
+	VPADDD    Z2, Z6, K1, Z8
+	VCMPPS    $0x03, Z5, Z5, K1
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQU32 Z3, K1, Z7
+	VMOVDQU32 Z3, K2, Z8
+	VMOVDQA64 Z7, Z5
+	VPERMT2W  Z8, Z4, Z5
+	VMOVDQU64 Z5, (DX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x00000020, BX
+	JMP       pair1
+
+one2:
 	XORQ AX, AX
 
-vector1:
+vector3:
 	CMPQ      AX, BX
-	JGE       done2
-	VMOVUPS   (CX)(AX*4), Z0
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z0
-	VPMOVDW   Z0, Y0
-	VMOVDQU64 Y0, (DX)(AX*2)
+	JGE       done4
+	VMOVUPS   (CX)(AX*4), Z4
+	VPTESTMD  Z0, Z4, K1
+	VPADDD    Z1, Z4, Z5
+	VPADDD    Z2, Z4, K1, Z5
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMOVDQU32 Z3, K1, Z5
+	VPSRLD    $0x10, Z5, Z4
+	VPMOVDW   Z4, Y4
+	VMOVDQU64 Y4, (DX)(AX*2)
 	ADDQ      $0x00000010, AX
-	JMP       vector1
+	JMP       vector3
 
-done2:
+done4:
 	VZEROUPPER
 	RET
+
+DATA odd16<>+0(SB)/2, $0x0001
+DATA odd16<>+2(SB)/2, $0x0003
+DATA odd16<>+4(SB)/2, $0x0005
+DATA odd16<>+6(SB)/2, $0x0007
+DATA odd16<>+8(SB)/2, $0x0009
+DATA odd16<>+10(SB)/2, $0x000b
+DATA odd16<>+12(SB)/2, $0x000d
+DATA odd16<>+14(SB)/2, $0x000f
+DATA odd16<>+16(SB)/2, $0x0011
+DATA odd16<>+18(SB)/2, $0x0013
+DATA odd16<>+20(SB)/2, $0x0015
+DATA odd16<>+22(SB)/2, $0x0017
+DATA odd16<>+24(SB)/2, $0x0019
+DATA odd16<>+26(SB)/2, $0x001b
+DATA odd16<>+28(SB)/2, $0x001d
+DATA odd16<>+30(SB)/2, $0x001f
+DATA odd16<>+32(SB)/2, $0x0021
+DATA odd16<>+34(SB)/2, $0x0023
+DATA odd16<>+36(SB)/2, $0x0025
+DATA odd16<>+38(SB)/2, $0x0027
+DATA odd16<>+40(SB)/2, $0x0029
+DATA odd16<>+42(SB)/2, $0x002b
+DATA odd16<>+44(SB)/2, $0x002d
+DATA odd16<>+46(SB)/2, $0x002f
+DATA odd16<>+48(SB)/2, $0x0031
+DATA odd16<>+50(SB)/2, $0x0033
+DATA odd16<>+52(SB)/2, $0x0035
+DATA odd16<>+54(SB)/2, $0x0037
+DATA odd16<>+56(SB)/2, $0x0039
+DATA odd16<>+58(SB)/2, $0x003b
+DATA odd16<>+60(SB)/2, $0x003d
+DATA odd16<>+62(SB)/2, $0x003f
+GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func widenRowAVX512F16(from *byte, n int, to *byte)
 // Requires: AVX, AVX512F

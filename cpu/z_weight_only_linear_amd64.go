@@ -6,13 +6,13 @@ package cpu
 
 // weightStripesAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 
-// packWeightsAVX512S8 stores vector v of so many stripes of weights (q - zero) * scale one after the
-// other, from v times apart, in bytes, on.
+// packWeightsAVX512S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -20,13 +20,13 @@ func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *fl
 
 // weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 
-// packWeightsAVX512U8 stores vector v of so many stripes of weights (q - zero) * scale one after the
-// other, from v times apart, in bytes, on.
+// packWeightsAVX512U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -34,13 +34,13 @@ func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *fl
 
 // weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 
-// packWeightsAVX512Packed stores vector v of so many stripes of weights (q - zero) * scale one after the
-// other, from v times apart, in bytes, on.
+// packWeightsAVX512Packed packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -48,13 +48,13 @@ func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero
 
 // weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 
-// packWeightsAVX2S8 stores vector v of so many stripes of weights (q - zero) * scale one after the
-// other, from v times apart, in bytes, on.
+// packWeightsAVX2S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -62,38 +62,40 @@ func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *floa
 
 // weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 
-// packWeightsAVX2U8 stores vector v of so many stripes of weights (q - zero) * scale one after the
-// other, from v times apart, in bytes, on.
+// packWeightsAVX2U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
 func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 
-// weightTilesAVX512 adds the products of so many vectors of some rows of x with those of 4 rows of w
-// to a vector's lanes, or to 0 unless there are more: rows follow each other in x and in w.
+// weightTilesAVX512 multiplies rows of x and of w, whose number is columns, a multiple of 4, of so many packed stripes: what is multiplied
+// from a time on, to an end. Rows lie xRow and wRow bytes apart. Sums begin with lanes, in an order of their own, if there are more,
+// else with 0. They go there unless folding is 1: then they are folded with those of other times, which are in folds, foldsTile
+// bytes from tile to tile, and those of the last time go to sums.
 //
 //go:noescape
-func weightTilesAVX512(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+func weightTilesAVX512(x *float32, xRow int, rows int, w *float32, wRow int, columns int, steps int, time int, end int, lanes *float32, more int, sums *float32, sumsRow int, folding int, folds *float32, foldsTile int)
 
-// weightTilesAVX2 adds the products of so many vectors of some rows of x with those of 4 rows of w
-// to a vector's lanes, or to 0 unless there are more: rows follow each other in x and in w.
+// weightTilesAVX2 multiplies rows of x and of w, whose number is columns, a multiple of 4, of so many packed stripes: what is multiplied
+// from a time on, to an end. Rows lie xRow and wRow bytes apart. Sums begin with lanes, in an order of their own, if there are more,
+// else with 0. They go there unless folding is 1: then they are folded with those of other times, which are in folds, foldsTile
+// bytes from tile to tile, and those of the last time go to sums.
 //
 //go:noescape
-func weightTilesAVX2(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+func weightTilesAVX2(x *float32, xRow int, rows int, w *float32, wRow int, columns int, steps int, time int, end int, lanes *float32, more int, sums *float32, sumsRow int, folding int, folds *float32, foldsTile int)
 
-// packStripesAVX512 stores vector v of each of so many stripes of 64 elements one after the other,
-// from v times apart, in bytes, on.
+// packStripesAVX512 packs so many stripes of 64 elements; vectors that are multiplied at another time lie apart bytes apart.
 //
 //go:noescape
 func packStripesAVX512(from *float32, steps int, to *float32, apart int)
 
-// packStripesAVX2 stores vector v of each of so many stripes of 64 elements one after the other,
-// from v times apart, in bytes, on.
+// packStripesAVX2 packs so many stripes of 64 elements; vectors that are multiplied at another time lie apart bytes apart.
 //
 //go:noescape
 func packStripesAVX2(from *float32, steps int, to *float32, apart int)

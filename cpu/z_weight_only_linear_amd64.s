@@ -4,26 +4,28 @@
 
 #include "textflag.h"
 
-// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R11
-	MOVQ    more+80(FP), R12
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R13
-	CMPQ    R10, $0x00000004
-	JLT     fewer1
+TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R11
+	MOVQ   more+80(FP), R12
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R13
+	CMPQ   R10, $0x00000004
+	JLT    fewer1
+
+column2:
 	TESTQ   R12, R12
-	JEQ     begin2
+	JEQ     begin3
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -39,10 +41,10 @@ TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-88
 	VMOVUPS 3072(R11), Z15
 	VMOVUPS 3136(R11), Z16
 	VMOVUPS 3200(R11), Z17
-	VMOVUPS 3264(R11), Z2
-	JMP     begun3
+	VMOVUPS 3264(R11), Z18
+	JMP     begun4
 
-begin2:
+begin3:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -58,91 +60,92 @@ begin2:
 	VMOVAPS Z2, Z15
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z18
 
-begun3:
-	LEAQ (R9)(R13*2), R10
-	ADDQ R13, R10
+begun4:
+	MOVQ R9, R10
+	LEAQ (R10)(R13*2), R14
+	ADDQ R13, R14
 
-stripe4:
-	TESTQ        AX, AX
-	JLE          end5
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
-	JEQ          same6
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
-
-same6:
-	VPMOVSXBD    (DX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       (R9), Z18, Z19
-	VADDPS       Z19, Z3, Z3
-	VMULPS       (R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z7, Z7
-	VMULPS       (R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z11, Z11
-	VMULPS       (R10), Z18, Z18
-	VADDPS       Z18, Z15, Z15
-	VPMOVSXBD    16(DX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       64(R9), Z18, Z19
-	VADDPS       Z19, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z12, Z12
-	VMULPS       64(R10), Z18, Z18
-	VADDPS       Z18, Z16, Z16
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+stripe5:
+	TESTQ        R8, R8
+	JLE          end6
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
 	JEQ          same7
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
 same7:
-	VPMOVSXBD 32(DX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    128(R9), Z18, Z19
-	VADDPS    Z19, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z13, Z13
-	VMULPS    128(R10), Z18, Z18
-	VADDPS    Z18, Z17, Z17
-	VPMOVSXBD 48(DX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    192(R9), Z18, Z19
-	VADDPS    Z19, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z14, Z14
-	VMULPS    192(R10), Z18, Z18
-	VADDPS    Z18, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	ADDQ      $0x00000100, R10
-	DECQ      AX
-	JMP       stripe4
+	VPMOVSXBD    (AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       (R10), Z19, Z20
+	VADDPS       Z20, Z3, Z3
+	VMULPS       (R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z7, Z7
+	VMULPS       (R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z11, Z11
+	VMULPS       (R14), Z19, Z19
+	VADDPS       Z19, Z15, Z15
+	VPMOVSXBD    16(AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       64(R10), Z19, Z20
+	VADDPS       Z20, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z12, Z12
+	VMULPS       64(R14), Z19, Z19
+	VADDPS       Z19, Z16, Z16
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same8
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
-end5:
+same8:
+	VPMOVSXBD 32(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    128(R10), Z19, Z20
+	VADDPS    Z20, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z13, Z13
+	VMULPS    128(R14), Z19, Z19
+	VADDPS    Z19, Z17, Z17
+	VPMOVSXBD 48(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    192(R10), Z19, Z20
+	VADDPS    Z20, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z14, Z14
+	VMULPS    192(R14), Z19, Z19
+	VADDPS    Z19, Z18, Z18
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe5
+
+end6:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -158,15 +161,32 @@ end5:
 	VMOVUPS Z15, 3072(R11)
 	VMOVUPS Z16, 3136(R11)
 	VMOVUPS Z17, 3200(R11)
-	VMOVUPS Z2, 3264(R11)
+	VMOVUPS Z18, 3264(R11)
+	DECQ    columns+88(FP)
+	JLE     end9
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column2
+
+end9:
 	VZEROUPPER
 	RET
 
 fewer1:
-	CMPQ    R10, $0x00000003
-	JLT     fewer8
+	CMPQ R10, $0x00000003
+	JLT  fewer10
+
+column11:
 	TESTQ   R12, R12
-	JEQ     begin9
+	JEQ     begin12
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -178,10 +198,10 @@ fewer1:
 	VMOVUPS 2048(R11), Z11
 	VMOVUPS 2112(R11), Z12
 	VMOVUPS 2176(R11), Z13
-	VMOVUPS 2240(R11), Z2
-	JMP     begun10
+	VMOVUPS 2240(R11), Z14
+	JMP     begun13
 
-begin9:
+begin12:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -193,79 +213,81 @@ begin9:
 	VMOVAPS Z2, Z11
 	VMOVAPS Z2, Z12
 	VMOVAPS Z2, Z13
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z14
 
-begun10:
-stripe11:
-	TESTQ        AX, AX
-	JLE          end12
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same13
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+begun13:
+	MOVQ R9, R10
 
-same13:
-	VPMOVSXBD    (DX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       (R9), Z14, Z15
-	VADDPS       Z15, Z3, Z3
-	VMULPS       (R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z7, Z7
-	VMULPS       (R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z11, Z11
-	VPMOVSXBD    16(DX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       64(R9), Z14, Z15
-	VADDPS       Z15, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z12, Z12
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same14
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+stripe14:
+	TESTQ        R8, R8
+	JLE          end15
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same16
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same14:
-	VPMOVSXBD 32(DX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    128(R9), Z14, Z15
-	VADDPS    Z15, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z13, Z13
-	VPMOVSXBD 48(DX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    192(R9), Z14, Z15
-	VADDPS    Z15, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe11
+same16:
+	VPMOVSXBD    (AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       (R10), Z15, Z16
+	VADDPS       Z16, Z3, Z3
+	VMULPS       (R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z7, Z7
+	VMULPS       (R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z11, Z11
+	VPMOVSXBD    16(AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       64(R10), Z15, Z16
+	VADDPS       Z16, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z12, Z12
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same17
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-end12:
+same17:
+	VPMOVSXBD 32(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    128(R10), Z15, Z16
+	VADDPS    Z16, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z13, Z13
+	VPMOVSXBD 48(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    192(R10), Z15, Z16
+	VADDPS    Z16, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z14, Z14
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe14
+
+end15:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -277,15 +299,32 @@ end12:
 	VMOVUPS Z11, 2048(R11)
 	VMOVUPS Z12, 2112(R11)
 	VMOVUPS Z13, 2176(R11)
-	VMOVUPS Z2, 2240(R11)
+	VMOVUPS Z14, 2240(R11)
+	DECQ    columns+88(FP)
+	JLE     end18
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column11
+
+end18:
 	VZEROUPPER
 	RET
 
-fewer8:
-	CMPQ    R10, $0x00000002
-	JLT     fewer15
+fewer10:
+	CMPQ R10, $0x00000002
+	JLT  fewer19
+
+column20:
 	TESTQ   R12, R12
-	JEQ     begin16
+	JEQ     begin21
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -293,10 +332,10 @@ fewer8:
 	VMOVUPS 1024(R11), Z7
 	VMOVUPS 1088(R11), Z8
 	VMOVUPS 1152(R11), Z9
-	VMOVUPS 1216(R11), Z2
-	JMP     begun17
+	VMOVUPS 1216(R11), Z10
+	JMP     begun22
 
-begin16:
+begin21:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -304,71 +343,73 @@ begin16:
 	VMOVAPS Z2, Z7
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z10
 
-begun17:
-stripe18:
-	TESTQ        AX, AX
-	JLE          end19
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same20
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+begun22:
+	MOVQ R9, R10
 
-same20:
-	VPMOVSXBD    (DX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       (R9), Z10, Z11
-	VADDPS       Z11, Z3, Z3
-	VMULPS       (R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	VPMOVSXBD    16(DX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       64(R9), Z10, Z11
-	VADDPS       Z11, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z8, Z8
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same21
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+stripe23:
+	TESTQ        R8, R8
+	JLE          end24
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same25
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same21:
-	VPMOVSXBD 32(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    128(R9), Z10, Z11
-	VADDPS    Z11, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z9, Z9
-	VPMOVSXBD 48(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    192(R9), Z10, Z11
-	VADDPS    Z11, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe18
+same25:
+	VPMOVSXBD    (AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       (R10), Z11, Z12
+	VADDPS       Z12, Z3, Z3
+	VMULPS       (R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z7, Z7
+	VPMOVSXBD    16(AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       64(R10), Z11, Z12
+	VADDPS       Z12, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same26
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-end19:
+same26:
+	VPMOVSXBD 32(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    128(R10), Z11, Z12
+	VADDPS    Z12, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z9, Z9
+	VPMOVSXBD 48(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    192(R10), Z11, Z12
+	VADDPS    Z12, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z10, Z10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe23
+
+end24:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -376,176 +417,208 @@ end19:
 	VMOVUPS Z7, 1024(R11)
 	VMOVUPS Z8, 1088(R11)
 	VMOVUPS Z9, 1152(R11)
-	VMOVUPS Z2, 1216(R11)
+	VMOVUPS Z10, 1216(R11)
+	DECQ    columns+88(FP)
+	JLE     end27
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column20
+
+end27:
 	VZEROUPPER
 	RET
 
-fewer15:
+fewer19:
+column28:
 	TESTQ   R12, R12
-	JEQ     begin22
+	JEQ     begin29
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
-	VMOVUPS 192(R11), Z2
-	JMP     begun23
+	VMOVUPS 192(R11), Z6
+	JMP     begun30
 
-begin22:
+begin29:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z6
 
-begun23:
-stripe24:
-	TESTQ        AX, AX
-	JLE          end25
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same26
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+begun30:
+	MOVQ R9, R10
 
-same26:
-	VPMOVSXBD    (DX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       (R9), Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	VPMOVSXBD    16(DX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       64(R9), Z6, Z6
-	VADDPS       Z6, Z4, Z4
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same27
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+stripe31:
+	TESTQ        R8, R8
+	JLE          end32
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same33
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-same27:
-	VPMOVSXBD 32(DX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    128(R9), Z6, Z6
-	VADDPS    Z6, Z5, Z5
-	VPMOVSXBD 48(DX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    192(R9), Z6, Z6
-	VADDPS    Z6, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe24
+same33:
+	VPMOVSXBD    (AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       (R10), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VPMOVSXBD    16(AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       64(R10), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same34
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-end25:
+same34:
+	VPMOVSXBD 32(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    128(R10), Z7, Z7
+	VADDPS    Z7, Z5, Z5
+	VPMOVSXBD 48(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    192(R10), Z7, Z7
+	VADDPS    Z7, Z6, Z6
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe31
+
+end32:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
-	VMOVUPS Z2, 192(R11)
+	VMOVUPS Z6, 192(R11)
+	DECQ    columns+88(FP)
+	JLE     end35
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column28
+
+end35:
 	VZEROUPPER
 	RET
 
 // func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
-	LEAQ (R9)(R10*2), R11
-	ADDQ R10, R11
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same3
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same3:
-	VPMOVSXBD    (DX), Z2
+	VPMOVSXBD    (AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)
-	VPMOVSXBD    16(DX), Z2
+	VPMOVSXBD    16(AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)(R10*1)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same4
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same4:
-	VPMOVSXBD 32(DX), Z2
+	VPMOVSXBD 32(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R9)(R10*2)
-	VPMOVSXBD 48(DX), Z2
+	VMOVUPS   Z2, 64(R9)
+	VPMOVSXBD 48(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R11)
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R11
-	DECQ      AX
+	VMOVUPS   Z2, 64(R9)(R10*1)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000080, R9
+	DECQ      R8
 	JMP       stripe1
 
 end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R11
-	MOVQ    more+80(FP), R12
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R13
-	CMPQ    R10, $0x00000004
-	JLT     fewer1
+TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R11
+	MOVQ   more+80(FP), R12
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R13
+	CMPQ   R10, $0x00000004
+	JLT    fewer1
+
+column2:
 	TESTQ   R12, R12
-	JEQ     begin2
+	JEQ     begin3
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -561,10 +634,10 @@ TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-88
 	VMOVUPS 3072(R11), Z15
 	VMOVUPS 3136(R11), Z16
 	VMOVUPS 3200(R11), Z17
-	VMOVUPS 3264(R11), Z2
-	JMP     begun3
+	VMOVUPS 3264(R11), Z18
+	JMP     begun4
 
-begin2:
+begin3:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -580,91 +653,92 @@ begin2:
 	VMOVAPS Z2, Z15
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z18
 
-begun3:
-	LEAQ (R9)(R13*2), R10
-	ADDQ R13, R10
+begun4:
+	MOVQ R9, R10
+	LEAQ (R10)(R13*2), R14
+	ADDQ R13, R14
 
-stripe4:
-	TESTQ        AX, AX
-	JLE          end5
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
-	JEQ          same6
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
-
-same6:
-	VPMOVZXBD    (DX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       (R9), Z18, Z19
-	VADDPS       Z19, Z3, Z3
-	VMULPS       (R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z7, Z7
-	VMULPS       (R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z11, Z11
-	VMULPS       (R10), Z18, Z18
-	VADDPS       Z18, Z15, Z15
-	VPMOVZXBD    16(DX), Z18
-	VCVTDQ2PS    Z18, Z18
-	VSUBPS       Z1, Z18, Z18
-	VMULPS       Z0, Z18, Z18
-	VMULPS       64(R9), Z18, Z19
-	VADDPS       Z19, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z18, Z19
-	VADDPS       Z19, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z18, Z19
-	VADDPS       Z19, Z12, Z12
-	VMULPS       64(R10), Z18, Z18
-	VADDPS       Z18, Z16, Z16
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+stripe5:
+	TESTQ        R8, R8
+	JLE          end6
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
 	JEQ          same7
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
 same7:
-	VPMOVZXBD 32(DX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    128(R9), Z18, Z19
-	VADDPS    Z19, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z13, Z13
-	VMULPS    128(R10), Z18, Z18
-	VADDPS    Z18, Z17, Z17
-	VPMOVZXBD 48(DX), Z18
-	VCVTDQ2PS Z18, Z18
-	VSUBPS    Z1, Z18, Z18
-	VMULPS    Z0, Z18, Z18
-	VMULPS    192(R9), Z18, Z19
-	VADDPS    Z19, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z18, Z19
-	VADDPS    Z19, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z18, Z19
-	VADDPS    Z19, Z14, Z14
-	VMULPS    192(R10), Z18, Z18
-	VADDPS    Z18, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	ADDQ      $0x00000100, R10
-	DECQ      AX
-	JMP       stripe4
+	VPMOVZXBD    (AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       (R10), Z19, Z20
+	VADDPS       Z20, Z3, Z3
+	VMULPS       (R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z7, Z7
+	VMULPS       (R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z11, Z11
+	VMULPS       (R14), Z19, Z19
+	VADDPS       Z19, Z15, Z15
+	VPMOVZXBD    16(AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VSUBPS       Z1, Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       64(R10), Z19, Z20
+	VADDPS       Z20, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z12, Z12
+	VMULPS       64(R14), Z19, Z19
+	VADDPS       Z19, Z16, Z16
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same8
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 
-end5:
+same8:
+	VPMOVZXBD 32(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    128(R10), Z19, Z20
+	VADDPS    Z20, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z13, Z13
+	VMULPS    128(R14), Z19, Z19
+	VADDPS    Z19, Z17, Z17
+	VPMOVZXBD 48(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VSUBPS    Z1, Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    192(R10), Z19, Z20
+	VADDPS    Z20, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z14, Z14
+	VMULPS    192(R14), Z19, Z19
+	VADDPS    Z19, Z18, Z18
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe5
+
+end6:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -680,15 +754,32 @@ end5:
 	VMOVUPS Z15, 3072(R11)
 	VMOVUPS Z16, 3136(R11)
 	VMOVUPS Z17, 3200(R11)
-	VMOVUPS Z2, 3264(R11)
+	VMOVUPS Z18, 3264(R11)
+	DECQ    columns+88(FP)
+	JLE     end9
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column2
+
+end9:
 	VZEROUPPER
 	RET
 
 fewer1:
-	CMPQ    R10, $0x00000003
-	JLT     fewer8
+	CMPQ R10, $0x00000003
+	JLT  fewer10
+
+column11:
 	TESTQ   R12, R12
-	JEQ     begin9
+	JEQ     begin12
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -700,10 +791,10 @@ fewer1:
 	VMOVUPS 2048(R11), Z11
 	VMOVUPS 2112(R11), Z12
 	VMOVUPS 2176(R11), Z13
-	VMOVUPS 2240(R11), Z2
-	JMP     begun10
+	VMOVUPS 2240(R11), Z14
+	JMP     begun13
 
-begin9:
+begin12:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -715,79 +806,81 @@ begin9:
 	VMOVAPS Z2, Z11
 	VMOVAPS Z2, Z12
 	VMOVAPS Z2, Z13
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z14
 
-begun10:
-stripe11:
-	TESTQ        AX, AX
-	JLE          end12
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same13
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+begun13:
+	MOVQ R9, R10
 
-same13:
-	VPMOVZXBD    (DX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       (R9), Z14, Z15
-	VADDPS       Z15, Z3, Z3
-	VMULPS       (R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z7, Z7
-	VMULPS       (R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z11, Z11
-	VPMOVZXBD    16(DX), Z14
-	VCVTDQ2PS    Z14, Z14
-	VSUBPS       Z1, Z14, Z14
-	VMULPS       Z0, Z14, Z14
-	VMULPS       64(R9), Z14, Z15
-	VADDPS       Z15, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z14, Z15
-	VADDPS       Z15, Z8, Z8
-	VMULPS       64(R9)(R13*2), Z14, Z14
-	VADDPS       Z14, Z12, Z12
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same14
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+stripe14:
+	TESTQ        R8, R8
+	JLE          end15
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same16
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same14:
-	VPMOVZXBD 32(DX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    128(R9), Z14, Z15
-	VADDPS    Z15, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z9, Z9
-	VMULPS    128(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z13, Z13
-	VPMOVZXBD 48(DX), Z14
-	VCVTDQ2PS Z14, Z14
-	VSUBPS    Z1, Z14, Z14
-	VMULPS    Z0, Z14, Z14
-	VMULPS    192(R9), Z14, Z15
-	VADDPS    Z15, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z14, Z15
-	VADDPS    Z15, Z10, Z10
-	VMULPS    192(R9)(R13*2), Z14, Z14
-	VADDPS    Z14, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe11
+same16:
+	VPMOVZXBD    (AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       (R10), Z15, Z16
+	VADDPS       Z16, Z3, Z3
+	VMULPS       (R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z7, Z7
+	VMULPS       (R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z11, Z11
+	VPMOVZXBD    16(AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VSUBPS       Z1, Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       64(R10), Z15, Z16
+	VADDPS       Z16, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z12, Z12
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same17
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-end12:
+same17:
+	VPMOVZXBD 32(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    128(R10), Z15, Z16
+	VADDPS    Z16, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z13, Z13
+	VPMOVZXBD 48(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VSUBPS    Z1, Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    192(R10), Z15, Z16
+	VADDPS    Z16, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z14, Z14
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe14
+
+end15:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -799,15 +892,32 @@ end12:
 	VMOVUPS Z11, 2048(R11)
 	VMOVUPS Z12, 2112(R11)
 	VMOVUPS Z13, 2176(R11)
-	VMOVUPS Z2, 2240(R11)
+	VMOVUPS Z14, 2240(R11)
+	DECQ    columns+88(FP)
+	JLE     end18
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column11
+
+end18:
 	VZEROUPPER
 	RET
 
-fewer8:
-	CMPQ    R10, $0x00000002
-	JLT     fewer15
+fewer10:
+	CMPQ R10, $0x00000002
+	JLT  fewer19
+
+column20:
 	TESTQ   R12, R12
-	JEQ     begin16
+	JEQ     begin21
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -815,10 +925,10 @@ fewer8:
 	VMOVUPS 1024(R11), Z7
 	VMOVUPS 1088(R11), Z8
 	VMOVUPS 1152(R11), Z9
-	VMOVUPS 1216(R11), Z2
-	JMP     begun17
+	VMOVUPS 1216(R11), Z10
+	JMP     begun22
 
-begin16:
+begin21:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -826,71 +936,73 @@ begin16:
 	VMOVAPS Z2, Z7
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z10
 
-begun17:
-stripe18:
-	TESTQ        AX, AX
-	JLE          end19
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same20
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+begun22:
+	MOVQ R9, R10
 
-same20:
-	VPMOVZXBD    (DX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       (R9), Z10, Z11
-	VADDPS       Z11, Z3, Z3
-	VMULPS       (R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z7, Z7
-	VPMOVZXBD    16(DX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VSUBPS       Z1, Z10, Z10
-	VMULPS       Z0, Z10, Z10
-	VMULPS       64(R9), Z10, Z11
-	VADDPS       Z11, Z4, Z4
-	VMULPS       64(R9)(R13*1), Z10, Z10
-	VADDPS       Z10, Z8, Z8
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same21
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+stripe23:
+	TESTQ        R8, R8
+	JLE          end24
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same25
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-same21:
-	VPMOVZXBD 32(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    128(R9), Z10, Z11
-	VADDPS    Z11, Z5, Z5
-	VMULPS    128(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z9, Z9
-	VPMOVZXBD 48(DX), Z10
-	VCVTDQ2PS Z10, Z10
-	VSUBPS    Z1, Z10, Z10
-	VMULPS    Z0, Z10, Z10
-	VMULPS    192(R9), Z10, Z11
-	VADDPS    Z11, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z10, Z10
-	VADDPS    Z10, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe18
+same25:
+	VPMOVZXBD    (AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       (R10), Z11, Z12
+	VADDPS       Z12, Z3, Z3
+	VMULPS       (R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z7, Z7
+	VPMOVZXBD    16(AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VSUBPS       Z1, Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       64(R10), Z11, Z12
+	VADDPS       Z12, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same26
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 
-end19:
+same26:
+	VPMOVZXBD 32(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    128(R10), Z11, Z12
+	VADDPS    Z12, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z9, Z9
+	VPMOVZXBD 48(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    192(R10), Z11, Z12
+	VADDPS    Z12, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z10, Z10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe23
+
+end24:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -898,816 +1010,915 @@ end19:
 	VMOVUPS Z7, 1024(R11)
 	VMOVUPS Z8, 1088(R11)
 	VMOVUPS Z9, 1152(R11)
-	VMOVUPS Z2, 1216(R11)
+	VMOVUPS Z10, 1216(R11)
+	DECQ    columns+88(FP)
+	JLE     end27
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column20
+
+end27:
 	VZEROUPPER
 	RET
 
-fewer15:
+fewer19:
+column28:
 	TESTQ   R12, R12
-	JEQ     begin22
+	JEQ     begin29
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
-	VMOVUPS 192(R11), Z2
-	JMP     begun23
+	VMOVUPS 192(R11), Z6
+	JMP     begun30
 
-begin22:
+begin29:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z2
+	VMOVAPS Z2, Z6
 
-begun23:
-stripe24:
-	TESTQ        AX, AX
-	JLE          end25
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same26
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+begun30:
+	MOVQ R9, R10
 
-same26:
-	VPMOVZXBD    (DX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       (R9), Z6, Z6
-	VADDPS       Z6, Z3, Z3
-	VPMOVZXBD    16(DX), Z6
-	VCVTDQ2PS    Z6, Z6
-	VSUBPS       Z1, Z6, Z6
-	VMULPS       Z0, Z6, Z6
-	VMULPS       64(R9), Z6, Z6
-	VADDPS       Z6, Z4, Z4
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same27
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+stripe31:
+	TESTQ        R8, R8
+	JLE          end32
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same33
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-same27:
-	VPMOVZXBD 32(DX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    128(R9), Z6, Z6
-	VADDPS    Z6, Z5, Z5
-	VPMOVZXBD 48(DX), Z6
-	VCVTDQ2PS Z6, Z6
-	VSUBPS    Z1, Z6, Z6
-	VMULPS    Z0, Z6, Z6
-	VMULPS    192(R9), Z6, Z6
-	VADDPS    Z6, Z2, Z2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe24
+same33:
+	VPMOVZXBD    (AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       (R10), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VPMOVZXBD    16(AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       64(R10), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same34
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 
-end25:
+same34:
+	VPMOVZXBD 32(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    128(R10), Z7, Z7
+	VADDPS    Z7, Z5, Z5
+	VPMOVZXBD 48(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VSUBPS    Z1, Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    192(R10), Z7, Z7
+	VADDPS    Z7, Z6, Z6
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe31
+
+end32:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
-	VMOVUPS Z2, 192(R11)
+	VMOVUPS Z6, 192(R11)
+	DECQ    columns+88(FP)
+	JLE     end35
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R11
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column28
+
+end35:
 	VZEROUPPER
 	RET
 
 // func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
-	LEAQ (R9)(R10*2), R11
-	ADDQ R10, R11
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same3
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same3:
-	VPMOVZXBD    (DX), Z2
+	VPMOVZXBD    (AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)
-	VPMOVZXBD    16(DX), Z2
+	VPMOVZXBD    16(AX), Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (R9)(R10*1)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same4
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 
 same4:
-	VPMOVZXBD 32(DX), Z2
+	VPMOVZXBD 32(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R9)(R10*2)
-	VPMOVZXBD 48(DX), Z2
+	VMOVUPS   Z2, 64(R9)
+	VPMOVZXBD 48(AX), Z2
 	VCVTDQ2PS Z2, Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R11)
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R11
-	DECQ      AX
+	VMOVUPS   Z2, 64(R9)(R10*1)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000080, R9
+	DECQ      R8
 	JMP       stripe1
 
 end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
+TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-112
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
 	MOVQ    codes+40(FP), CX
 	VMOVUPS (CX), Z2
 	VMOVUPS 64(CX), Z3
 	VMOVUPS 128(CX), Z4
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    x+48(FP), R9
 	MOVQ    rows+64(FP), R10
 	MOVQ    lanes+72(FP), R11
 	MOVQ    more+80(FP), R12
-	VXORPS  X0, X0, X0
+	VXORPS  X5, X5, X5
 	MOVQ    xRow+56(FP), R13
 	CMPQ    R10, $0x00000004
 	JLT     fewer1
+
+column2:
 	TESTQ   R12, R12
-	JEQ     begin2
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z14
-	VMOVUPS 128(R11), Z6
-	VMOVUPS 192(R11), Z15
-	VMOVUPS 1024(R11), Z7
-	VMOVUPS 1088(R11), Z16
-	VMOVUPS 1152(R11), Z8
-	VMOVUPS 1216(R11), Z17
-	VMOVUPS 2048(R11), Z9
-	VMOVUPS 2112(R11), Z18
-	VMOVUPS 2176(R11), Z10
-	VMOVUPS 2240(R11), Z19
-	VMOVUPS 3072(R11), Z11
-	VMOVUPS 3136(R11), Z20
-	VMOVUPS 3200(R11), Z12
+	JEQ     begin3
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z15
+	VMOVUPS 128(R11), Z7
+	VMOVUPS 192(R11), Z16
+	VMOVUPS 1024(R11), Z8
+	VMOVUPS 1088(R11), Z17
+	VMOVUPS 1152(R11), Z9
+	VMOVUPS 1216(R11), Z18
+	VMOVUPS 2048(R11), Z10
+	VMOVUPS 2112(R11), Z19
+	VMOVUPS 2176(R11), Z11
+	VMOVUPS 2240(R11), Z20
+	VMOVUPS 3072(R11), Z12
+	VMOVUPS 3136(R11), Z21
+	VMOVUPS 3200(R11), Z13
 	VMOVUPS 3264(R11), Z0
-	JMP     begun3
+	JMP     begun4
 
-begin2:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z16
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z17
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z18
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z19
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z20
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z0
+begin3:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z15
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z16
+	VMOVAPS Z5, Z8
+	VMOVAPS Z5, Z17
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z18
+	VMOVAPS Z5, Z10
+	VMOVAPS Z5, Z19
+	VMOVAPS Z5, Z11
+	VMOVAPS Z5, Z20
+	VMOVAPS Z5, Z12
+	VMOVAPS Z5, Z21
+	VMOVAPS Z5, Z13
+	VMOVAPS Z5, Z0
 
-begun3:
+begun4:
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
-	VMOVAPS   Z5, Z13
-	VPERMT2PS Z14, Z21, Z13
-	VPERMT2PS Z14, Z22, Z5
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z6, Z14
-	VPERMT2PS Z15, Z21, Z14
-	VPERMT2PS Z15, Z22, Z6
+	VPERMT2PS Z15, Z22, Z14
+	VPERMT2PS Z15, Z23, Z6
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z7, Z15
-	VPERMT2PS Z16, Z21, Z15
-	VPERMT2PS Z16, Z22, Z7
+	VPERMT2PS Z16, Z22, Z15
+	VPERMT2PS Z16, Z23, Z7
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z8, Z16
-	VPERMT2PS Z17, Z21, Z16
-	VPERMT2PS Z17, Z22, Z8
+	VPERMT2PS Z17, Z22, Z16
+	VPERMT2PS Z17, Z23, Z8
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z9, Z17
-	VPERMT2PS Z18, Z21, Z17
-	VPERMT2PS Z18, Z22, Z9
+	VPERMT2PS Z18, Z22, Z17
+	VPERMT2PS Z18, Z23, Z9
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z10, Z18
-	VPERMT2PS Z19, Z21, Z18
-	VPERMT2PS Z19, Z22, Z10
+	VPERMT2PS Z19, Z22, Z18
+	VPERMT2PS Z19, Z23, Z10
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z11, Z19
-	VPERMT2PS Z20, Z21, Z19
-	VPERMT2PS Z20, Z22, Z11
+	VPERMT2PS Z20, Z22, Z19
+	VPERMT2PS Z20, Z23, Z11
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
 	VMOVAPS   Z12, Z20
-	VPERMT2PS Z0, Z21, Z20
-	VPERMT2PS Z0, Z22, Z12
-	LEAQ      (R9)(R13*2), R10
-	ADDQ      R13, R10
+	VPERMT2PS Z21, Z22, Z20
+	VPERMT2PS Z21, Z23, Z12
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z22
+	VMOVUPS   256(R10), Z23
+	VMOVAPS   Z13, Z21
+	VPERMT2PS Z0, Z22, Z21
+	VPERMT2PS Z0, Z23, Z13
+	MOVQ      R9, R10
+	LEAQ      (R10)(R13*2), R14
+	ADDQ      R13, R14
 
-stripe4:
-	TESTQ        AX, AX
-	JLE          end5
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
-	JEQ          same6
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z1
-
-same6:
-	VPMOVZXBD    (DX), Z0
-	VPSRLD       $0x04, Z0, Z21
-	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z22
-	VADDPS       Z22, Z13, Z13
-	VMULPS       (R9)(R13*1), Z0, Z22
-	VADDPS       Z22, Z15, Z15
-	VMULPS       (R9)(R13*2), Z0, Z22
-	VADDPS       Z22, Z17, Z17
-	VMULPS       (R10), Z0, Z0
-	VADDPS       Z0, Z19, Z19
-	VPERMPS      Z1, Z21, Z21
-	VMULPS       64(R9), Z21, Z0
-	VADDPS       Z0, Z5, Z5
-	VMULPS       64(R9)(R13*1), Z21, Z0
-	VADDPS       Z0, Z7, Z7
-	VMULPS       64(R9)(R13*2), Z21, Z0
-	VADDPS       Z0, Z9, Z9
-	VMULPS       64(R10), Z21, Z0
-	VADDPS       Z0, Z11, Z11
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+stripe5:
+	TESTQ        R8, R8
+	JLE          end6
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
 	JEQ          same7
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same7:
-	VPMOVZXBD 16(DX), Z0
-	VPSRLD    $0x04, Z0, Z21
-	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z22
-	VADDPS    Z22, Z14, Z14
-	VMULPS    128(R9)(R13*1), Z0, Z22
-	VADDPS    Z22, Z16, Z16
-	VMULPS    128(R9)(R13*2), Z0, Z22
-	VADDPS    Z22, Z18, Z18
-	VMULPS    128(R10), Z0, Z0
-	VADDPS    Z0, Z20, Z20
-	VPERMPS   Z1, Z21, Z21
-	VMULPS    192(R9), Z21, Z0
-	VADDPS    Z0, Z6, Z6
-	VMULPS    192(R9)(R13*1), Z21, Z0
-	VADDPS    Z0, Z8, Z8
-	VMULPS    192(R9)(R13*2), Z21, Z0
-	VADDPS    Z0, Z10, Z10
-	VMULPS    192(R10), Z21, Z0
-	VADDPS    Z0, Z12, Z12
-	ADDQ      $0x00000020, DX
-	ADDQ      $0x00000100, R9
-	ADDQ      $0x00000100, R10
-	DECQ      AX
-	JMP       stripe4
+	VPMOVZXBD    (AX), Z0
+	VPSRLD       $0x04, Z0, Z22
+	VPERMPS      Z1, Z0, Z0
+	VMULPS       (R10), Z0, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       (R10)(R13*1), Z0, Z23
+	VADDPS       Z23, Z16, Z16
+	VMULPS       (R10)(R13*2), Z0, Z23
+	VADDPS       Z23, Z18, Z18
+	VMULPS       (R14), Z0, Z0
+	VADDPS       Z0, Z20, Z20
+	VPERMPS      Z1, Z22, Z22
+	VMULPS       64(R10), Z22, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R10)(R13*1), Z22, Z0
+	VADDPS       Z0, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z22, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R14), Z22, Z0
+	VADDPS       Z0, Z12, Z12
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same8
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
 
-end5:
-	VMOVAPS   Z13, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z13
-	VMOVAPS   Z14, Z1
-	VPERMT2PS Z6, Z3, Z1
+same8:
+	VPMOVZXBD 16(AX), Z0
+	VPSRLD    $0x04, Z0, Z22
+	VPERMPS   Z1, Z0, Z0
+	VMULPS    128(R10), Z0, Z23
+	VADDPS    Z23, Z15, Z15
+	VMULPS    128(R10)(R13*1), Z0, Z23
+	VADDPS    Z23, Z17, Z17
+	VMULPS    128(R10)(R13*2), Z0, Z23
+	VADDPS    Z23, Z19, Z19
+	VMULPS    128(R14), Z0, Z0
+	VADDPS    Z0, Z21, Z21
+	VPERMPS   Z1, Z22, Z22
+	VMULPS    192(R10), Z22, Z0
+	VADDPS    Z0, Z7, Z7
+	VMULPS    192(R10)(R13*1), Z22, Z0
+	VADDPS    Z0, Z9, Z9
+	VMULPS    192(R10)(R13*2), Z22, Z0
+	VADDPS    Z0, Z11, Z11
+	VMULPS    192(R14), Z22, Z0
+	VADDPS    Z0, Z13, Z13
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe5
+
+end6:
+	VMOVAPS   Z14, Z0
+	VPERMT2PS Z6, Z3, Z0
 	VPERMT2PS Z6, Z4, Z14
-	VMOVAPS   Z15, Z2
-	VPERMT2PS Z7, Z3, Z2
+	VMOVAPS   Z15, Z6
+	VPERMT2PS Z7, Z3, Z6
 	VPERMT2PS Z7, Z4, Z15
-	VMOVAPS   Z16, Z5
-	VPERMT2PS Z8, Z3, Z5
+	VMOVAPS   Z16, Z7
+	VPERMT2PS Z8, Z3, Z7
 	VPERMT2PS Z8, Z4, Z16
-	VMOVAPS   Z17, Z6
-	VPERMT2PS Z9, Z3, Z6
+	VMOVAPS   Z17, Z8
+	VPERMT2PS Z9, Z3, Z8
 	VPERMT2PS Z9, Z4, Z17
-	VMOVAPS   Z18, Z7
-	VPERMT2PS Z10, Z3, Z7
+	VMOVAPS   Z18, Z9
+	VPERMT2PS Z10, Z3, Z9
 	VPERMT2PS Z10, Z4, Z18
-	VMOVAPS   Z19, Z8
-	VPERMT2PS Z11, Z3, Z8
+	VMOVAPS   Z19, Z10
+	VPERMT2PS Z11, Z3, Z10
 	VPERMT2PS Z11, Z4, Z19
-	VMOVAPS   Z20, Z9
-	VPERMT2PS Z12, Z3, Z9
+	VMOVAPS   Z20, Z11
+	VPERMT2PS Z12, Z3, Z11
 	VPERMT2PS Z12, Z4, Z20
+	VMOVAPS   Z21, Z12
+	VPERMT2PS Z13, Z3, Z12
+	VPERMT2PS Z13, Z4, Z21
 	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z13, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z14, 192(R11)
-	VMOVUPS   Z2, 1024(R11)
-	VMOVUPS   Z15, 1088(R11)
-	VMOVUPS   Z5, 1152(R11)
-	VMOVUPS   Z16, 1216(R11)
-	VMOVUPS   Z6, 2048(R11)
-	VMOVUPS   Z17, 2112(R11)
-	VMOVUPS   Z7, 2176(R11)
-	VMOVUPS   Z18, 2240(R11)
-	VMOVUPS   Z8, 3072(R11)
-	VMOVUPS   Z19, 3136(R11)
-	VMOVUPS   Z9, 3200(R11)
-	VMOVUPS   Z20, 3264(R11)
+	VMOVUPS   Z14, 64(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z15, 192(R11)
+	VMOVUPS   Z7, 1024(R11)
+	VMOVUPS   Z16, 1088(R11)
+	VMOVUPS   Z8, 1152(R11)
+	VMOVUPS   Z17, 1216(R11)
+	VMOVUPS   Z9, 2048(R11)
+	VMOVUPS   Z18, 2112(R11)
+	VMOVUPS   Z10, 2176(R11)
+	VMOVUPS   Z19, 2240(R11)
+	VMOVUPS   Z11, 3072(R11)
+	VMOVUPS   Z20, 3136(R11)
+	VMOVUPS   Z12, 3200(R11)
+	VMOVUPS   Z21, 3264(R11)
+	DECQ      columns+88(FP)
+	JLE       end9
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column2
+
+end9:
 	VZEROUPPER
 	RET
 
 fewer1:
-	CMPQ    R10, $0x00000003
-	JLT     fewer8
+	CMPQ R10, $0x00000003
+	JLT  fewer10
+
+column11:
 	TESTQ   R12, R12
-	JEQ     begin9
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
+	JEQ     begin12
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z13
 	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
-	VMOVUPS 2048(R11), Z13
-	VMOVUPS 2112(R11), Z14
-	VMOVUPS 2176(R11), Z15
+	VMOVUPS 192(R11), Z14
+	VMOVUPS 1024(R11), Z8
+	VMOVUPS 1088(R11), Z15
+	VMOVUPS 1152(R11), Z9
+	VMOVUPS 1216(R11), Z16
+	VMOVUPS 2048(R11), Z10
+	VMOVUPS 2112(R11), Z17
+	VMOVUPS 2176(R11), Z11
 	VMOVUPS 2240(R11), Z0
-	JMP     begun10
+	JMP     begun13
 
-begin9:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z0
+begin12:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z13
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z14
+	VMOVAPS Z5, Z8
+	VMOVAPS Z5, Z15
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z16
+	VMOVAPS Z5, Z10
+	VMOVAPS Z5, Z17
+	VMOVAPS Z5, Z11
+	VMOVAPS Z5, Z0
 
-begun10:
+begun13:
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z17
-	VMOVUPS   256(R10), Z18
-	VMOVAPS   Z5, Z16
-	VPERMT2PS Z6, Z17, Z16
-	VPERMT2PS Z6, Z18, Z5
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z6, Z12
+	VPERMT2PS Z13, Z18, Z12
+	VPERMT2PS Z13, Z19, Z6
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z17
-	VMOVAPS   Z7, Z18
-	VPERMT2PS Z8, Z6, Z18
-	VPERMT2PS Z8, Z17, Z7
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z7, Z13
+	VPERMT2PS Z14, Z18, Z13
+	VPERMT2PS Z14, Z19, Z7
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z9, Z17
-	VPERMT2PS Z10, Z6, Z17
-	VPERMT2PS Z10, Z8, Z9
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z8, Z14
+	VPERMT2PS Z15, Z18, Z14
+	VPERMT2PS Z15, Z19, Z8
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z11, Z10
-	VPERMT2PS Z12, Z6, Z10
-	VPERMT2PS Z12, Z8, Z11
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z9, Z15
+	VPERMT2PS Z16, Z18, Z15
+	VPERMT2PS Z16, Z19, Z9
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z13, Z12
-	VPERMT2PS Z14, Z6, Z12
-	VPERMT2PS Z14, Z8, Z13
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z10, Z16
+	VPERMT2PS Z17, Z18, Z16
+	VPERMT2PS Z17, Z19, Z10
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z15, Z14
-	VPERMT2PS Z0, Z6, Z14
-	VPERMT2PS Z0, Z8, Z15
+	VMOVUPS   192(R10), Z18
+	VMOVUPS   256(R10), Z19
+	VMOVAPS   Z11, Z17
+	VPERMT2PS Z0, Z18, Z17
+	VPERMT2PS Z0, Z19, Z11
+	MOVQ      R9, R10
 
-stripe11:
-	TESTQ        AX, AX
-	JLE          end12
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same13
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+stripe14:
+	TESTQ        R8, R8
+	JLE          end15
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same16
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
-same13:
-	VPMOVZXBD    (DX), Z0
-	VPSRLD       $0x04, Z0, Z6
+same16:
+	VPMOVZXBD    (AX), Z0
+	VPSRLD       $0x04, Z0, Z18
 	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z8
-	VADDPS       Z8, Z16, Z16
-	VMULPS       (R9)(R13*1), Z0, Z8
-	VADDPS       Z8, Z17, Z17
-	VMULPS       (R9)(R13*2), Z0, Z0
-	VADDPS       Z0, Z12, Z12
-	VPERMPS      Z1, Z6, Z6
-	VMULPS       64(R9), Z6, Z0
-	VADDPS       Z0, Z5, Z5
-	VMULPS       64(R9)(R13*1), Z6, Z0
-	VADDPS       Z0, Z9, Z9
-	VMULPS       64(R9)(R13*2), Z6, Z0
-	VADDPS       Z0, Z13, Z13
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same14
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	VMULPS       (R10), Z0, Z19
+	VADDPS       Z19, Z12, Z12
+	VMULPS       (R10)(R13*1), Z0, Z19
+	VADDPS       Z19, Z14, Z14
+	VMULPS       (R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z16, Z16
+	VPERMPS      Z1, Z18, Z18
+	VMULPS       64(R10), Z18, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R10)(R13*1), Z18, Z0
+	VADDPS       Z0, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z18, Z0
+	VADDPS       Z0, Z10, Z10
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same17
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
-same14:
-	VPMOVZXBD 16(DX), Z0
-	VPSRLD    $0x04, Z0, Z6
+same17:
+	VPMOVZXBD 16(AX), Z0
+	VPSRLD    $0x04, Z0, Z18
 	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z8
-	VADDPS    Z8, Z18, Z18
-	VMULPS    128(R9)(R13*1), Z0, Z8
-	VADDPS    Z8, Z10, Z10
-	VMULPS    128(R9)(R13*2), Z0, Z0
-	VADDPS    Z0, Z14, Z14
-	VPERMPS   Z1, Z6, Z6
-	VMULPS    192(R9), Z6, Z0
+	VMULPS    128(R10), Z0, Z19
+	VADDPS    Z19, Z13, Z13
+	VMULPS    128(R10)(R13*1), Z0, Z19
+	VADDPS    Z19, Z15, Z15
+	VMULPS    128(R10)(R13*2), Z0, Z0
+	VADDPS    Z0, Z17, Z17
+	VPERMPS   Z1, Z18, Z18
+	VMULPS    192(R10), Z18, Z0
 	VADDPS    Z0, Z7, Z7
-	VMULPS    192(R9)(R13*1), Z6, Z0
+	VMULPS    192(R10)(R13*1), Z18, Z0
+	VADDPS    Z0, Z9, Z9
+	VMULPS    192(R10)(R13*2), Z18, Z0
 	VADDPS    Z0, Z11, Z11
-	VMULPS    192(R9)(R13*2), Z6, Z0
-	VADDPS    Z0, Z15, Z15
-	ADDQ      $0x00000020, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe11
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe14
 
-end12:
-	VMOVAPS   Z16, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z16
-	VMOVAPS   Z18, Z1
-	VPERMT2PS Z7, Z3, Z1
-	VPERMT2PS Z7, Z4, Z18
-	VMOVAPS   Z17, Z2
-	VPERMT2PS Z9, Z3, Z2
-	VPERMT2PS Z9, Z4, Z17
-	VMOVAPS   Z10, Z5
-	VPERMT2PS Z11, Z3, Z5
-	VPERMT2PS Z11, Z4, Z10
-	VMOVAPS   Z12, Z6
-	VPERMT2PS Z13, Z3, Z6
-	VPERMT2PS Z13, Z4, Z12
-	VMOVAPS   Z14, Z7
-	VPERMT2PS Z15, Z3, Z7
-	VPERMT2PS Z15, Z4, Z14
-	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z16, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z18, 192(R11)
-	VMOVUPS   Z2, 1024(R11)
-	VMOVUPS   Z17, 1088(R11)
-	VMOVUPS   Z5, 1152(R11)
-	VMOVUPS   Z10, 1216(R11)
-	VMOVUPS   Z6, 2048(R11)
-	VMOVUPS   Z12, 2112(R11)
-	VMOVUPS   Z7, 2176(R11)
-	VMOVUPS   Z14, 2240(R11)
-	VZEROUPPER
-	RET
-
-fewer8:
-	CMPQ    R10, $0x00000002
-	JLT     fewer15
-	TESTQ   R12, R12
-	JEQ     begin16
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z0
-	JMP     begun17
-
-begin16:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z0
-
-begun17:
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z13
-	VMOVUPS   256(R10), Z14
-	VMOVAPS   Z5, Z12
-	VPERMT2PS Z6, Z13, Z12
-	VPERMT2PS Z6, Z14, Z5
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z13
-	VMOVAPS   Z7, Z14
-	VPERMT2PS Z8, Z6, Z14
-	VPERMT2PS Z8, Z13, Z7
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z9, Z13
-	VPERMT2PS Z10, Z6, Z13
-	VPERMT2PS Z10, Z8, Z9
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z8
-	VMOVAPS   Z11, Z10
-	VPERMT2PS Z0, Z6, Z10
-	VPERMT2PS Z0, Z8, Z11
-
-stripe18:
-	TESTQ        AX, AX
-	JLE          end19
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same20
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z1
-
-same20:
-	VPMOVZXBD    (DX), Z0
-	VPSRLD       $0x04, Z0, Z6
-	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z8
-	VADDPS       Z8, Z12, Z12
-	VMULPS       (R9)(R13*1), Z0, Z0
-	VADDPS       Z0, Z13, Z13
-	VPERMPS      Z1, Z6, Z6
-	VMULPS       64(R9), Z6, Z0
-	VADDPS       Z0, Z5, Z5
-	VMULPS       64(R9)(R13*1), Z6, Z0
-	VADDPS       Z0, Z9, Z9
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same21
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
-	VSUBPS       Z1, Z2, Z1
-	VMULPS       Z0, Z1, Z1
-
-same21:
-	VPMOVZXBD 16(DX), Z0
-	VPSRLD    $0x04, Z0, Z6
-	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z8
-	VADDPS    Z8, Z14, Z14
-	VMULPS    128(R9)(R13*1), Z0, Z0
-	VADDPS    Z0, Z10, Z10
-	VPERMPS   Z1, Z6, Z6
-	VMULPS    192(R9), Z6, Z0
-	VADDPS    Z0, Z7, Z7
-	VMULPS    192(R9)(R13*1), Z6, Z0
-	VADDPS    Z0, Z11, Z11
-	ADDQ      $0x00000020, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe18
-
-end19:
+end15:
 	VMOVAPS   Z12, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z12
-	VMOVAPS   Z14, Z1
-	VPERMT2PS Z7, Z3, Z1
-	VPERMT2PS Z7, Z4, Z14
-	VMOVAPS   Z13, Z2
-	VPERMT2PS Z9, Z3, Z2
-	VPERMT2PS Z9, Z4, Z13
-	VMOVAPS   Z10, Z5
-	VPERMT2PS Z11, Z3, Z5
-	VPERMT2PS Z11, Z4, Z10
+	VPERMT2PS Z6, Z3, Z0
+	VPERMT2PS Z6, Z4, Z12
+	VMOVAPS   Z13, Z6
+	VPERMT2PS Z7, Z3, Z6
+	VPERMT2PS Z7, Z4, Z13
+	VMOVAPS   Z14, Z7
+	VPERMT2PS Z8, Z3, Z7
+	VPERMT2PS Z8, Z4, Z14
+	VMOVAPS   Z15, Z8
+	VPERMT2PS Z9, Z3, Z8
+	VPERMT2PS Z9, Z4, Z15
+	VMOVAPS   Z16, Z9
+	VPERMT2PS Z10, Z3, Z9
+	VPERMT2PS Z10, Z4, Z16
+	VMOVAPS   Z17, Z10
+	VPERMT2PS Z11, Z3, Z10
+	VPERMT2PS Z11, Z4, Z17
 	VMOVUPS   Z0, (R11)
 	VMOVUPS   Z12, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z14, 192(R11)
-	VMOVUPS   Z2, 1024(R11)
-	VMOVUPS   Z13, 1088(R11)
-	VMOVUPS   Z5, 1152(R11)
-	VMOVUPS   Z10, 1216(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z13, 192(R11)
+	VMOVUPS   Z7, 1024(R11)
+	VMOVUPS   Z14, 1088(R11)
+	VMOVUPS   Z8, 1152(R11)
+	VMOVUPS   Z15, 1216(R11)
+	VMOVUPS   Z9, 2048(R11)
+	VMOVUPS   Z16, 2112(R11)
+	VMOVUPS   Z10, 2176(R11)
+	VMOVUPS   Z17, 2240(R11)
+	DECQ      columns+88(FP)
+	JLE       end18
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column11
+
+end18:
 	VZEROUPPER
 	RET
 
-fewer15:
+fewer10:
+	CMPQ R10, $0x00000002
+	JLT  fewer19
+
+column20:
 	TESTQ   R12, R12
-	JEQ     begin22
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
+	JEQ     begin21
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z11
 	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z0
-	JMP     begun23
+	VMOVUPS 192(R11), Z12
+	VMOVUPS 1024(R11), Z8
+	VMOVUPS 1088(R11), Z13
+	VMOVUPS 1152(R11), Z9
+	VMOVUPS 1216(R11), Z0
+	JMP     begun22
 
-begin22:
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z0
+begin21:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z11
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z12
+	VMOVAPS Z5, Z8
+	VMOVAPS Z5, Z13
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z0
 
-begun23:
+begun22:
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z9
-	VMOVUPS   256(R10), Z10
-	VMOVAPS   Z5, Z8
-	VPERMT2PS Z6, Z9, Z8
-	VPERMT2PS Z6, Z10, Z5
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z6, Z10
+	VPERMT2PS Z11, Z14, Z10
+	VPERMT2PS Z11, Z15, Z6
 	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z6
-	VMOVUPS   256(R10), Z9
-	VMOVAPS   Z7, Z10
-	VPERMT2PS Z0, Z6, Z10
-	VPERMT2PS Z0, Z9, Z7
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z7, Z11
+	VPERMT2PS Z12, Z14, Z11
+	VPERMT2PS Z12, Z15, Z7
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z8, Z12
+	VPERMT2PS Z13, Z14, Z12
+	VPERMT2PS Z13, Z15, Z8
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z14
+	VMOVUPS   256(R10), Z15
+	VMOVAPS   Z9, Z13
+	VPERMT2PS Z0, Z14, Z13
+	VPERMT2PS Z0, Z15, Z9
+	MOVQ      R9, R10
 
-stripe24:
-	TESTQ        AX, AX
-	JLE          end25
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
+stripe23:
+	TESTQ        R8, R8
+	JLE          end24
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same25
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+
+same25:
+	VPMOVZXBD    (AX), Z0
+	VPSRLD       $0x04, Z0, Z14
+	VPERMPS      Z1, Z0, Z0
+	VMULPS       (R10), Z0, Z15
+	VADDPS       Z15, Z10, Z10
+	VMULPS       (R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z12, Z12
+	VPERMPS      Z1, Z14, Z14
+	VMULPS       64(R10), Z14, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R10)(R13*1), Z14, Z0
+	VADDPS       Z0, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
 	JEQ          same26
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same26:
-	VPMOVZXBD    (DX), Z0
-	VPSRLD       $0x04, Z0, Z6
-	VPERMPS      Z1, Z0, Z0
-	VMULPS       (R9), Z0, Z0
-	VADDPS       Z0, Z8, Z8
-	VPERMPS      Z1, Z6, Z6
-	VMULPS       64(R9), Z6, Z0
-	VADDPS       Z0, Z5, Z5
-	MOVQ         BX, R10
-	SHRQ         CL, R10
-	INCQ         BX
-	CMPQ         R10, SI
-	JEQ          same27
-	MOVQ         R10, SI
-	VBROADCASTSS (DI)(R10*4), Z0
-	VBROADCASTSS (R8)(R10*4), Z1
+	VPMOVZXBD 16(AX), Z0
+	VPSRLD    $0x04, Z0, Z14
+	VPERMPS   Z1, Z0, Z0
+	VMULPS    128(R10), Z0, Z15
+	VADDPS    Z15, Z11, Z11
+	VMULPS    128(R10)(R13*1), Z0, Z0
+	VADDPS    Z0, Z13, Z13
+	VPERMPS   Z1, Z14, Z14
+	VMULPS    192(R10), Z14, Z0
+	VADDPS    Z0, Z7, Z7
+	VMULPS    192(R10)(R13*1), Z14, Z0
+	VADDPS    Z0, Z9, Z9
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe23
+
+end24:
+	VMOVAPS   Z10, Z0
+	VPERMT2PS Z6, Z3, Z0
+	VPERMT2PS Z6, Z4, Z10
+	VMOVAPS   Z11, Z6
+	VPERMT2PS Z7, Z3, Z6
+	VPERMT2PS Z7, Z4, Z11
+	VMOVAPS   Z12, Z7
+	VPERMT2PS Z8, Z3, Z7
+	VPERMT2PS Z8, Z4, Z12
+	VMOVAPS   Z13, Z8
+	VPERMT2PS Z9, Z3, Z8
+	VPERMT2PS Z9, Z4, Z13
+	VMOVUPS   Z0, (R11)
+	VMOVUPS   Z10, 64(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z11, 192(R11)
+	VMOVUPS   Z7, 1024(R11)
+	VMOVUPS   Z12, 1088(R11)
+	VMOVUPS   Z8, 1152(R11)
+	VMOVUPS   Z13, 1216(R11)
+	DECQ      columns+88(FP)
+	JLE       end27
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column20
+
+end27:
+	VZEROUPPER
+	RET
+
+fewer19:
+column28:
+	TESTQ   R12, R12
+	JEQ     begin29
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z9
+	VMOVUPS 128(R11), Z7
+	VMOVUPS 192(R11), Z0
+	JMP     begun30
+
+begin29:
+	VMOVAPS Z5, Z6
+	VMOVAPS Z5, Z9
+	VMOVAPS Z5, Z7
+	VMOVAPS Z5, Z0
+
+begun30:
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z10
+	VMOVUPS   256(R10), Z11
+	VMOVAPS   Z6, Z8
+	VPERMT2PS Z9, Z10, Z8
+	VPERMT2PS Z9, Z11, Z6
+	MOVQ      codes+40(FP), R10
+	VMOVUPS   192(R10), Z10
+	VMOVUPS   256(R10), Z11
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z0, Z10, Z9
+	VPERMT2PS Z0, Z11, Z7
+	MOVQ      R9, R10
+
+stripe31:
+	TESTQ        R8, R8
+	JLE          end32
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same33
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
-same27:
-	VPMOVZXBD 16(DX), Z0
-	VPSRLD    $0x04, Z0, Z6
-	VPERMPS   Z1, Z0, Z0
-	VMULPS    128(R9), Z0, Z0
-	VADDPS    Z0, Z10, Z10
-	VPERMPS   Z1, Z6, Z6
-	VMULPS    192(R9), Z6, Z0
-	VADDPS    Z0, Z7, Z7
-	ADDQ      $0x00000020, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe24
+same33:
+	VPMOVZXBD    (AX), Z0
+	VPSRLD       $0x04, Z0, Z10
+	VPERMPS      Z1, Z0, Z0
+	VMULPS       (R10), Z0, Z0
+	VADDPS       Z0, Z8, Z8
+	VPERMPS      Z1, Z10, Z10
+	VMULPS       64(R10), Z10, Z0
+	VADDPS       Z0, Z6, Z6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same34
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
 
-end25:
+same34:
+	VPMOVZXBD 16(AX), Z0
+	VPSRLD    $0x04, Z0, Z10
+	VPERMPS   Z1, Z0, Z0
+	VMULPS    128(R10), Z0, Z0
+	VADDPS    Z0, Z9, Z9
+	VPERMPS   Z1, Z10, Z10
+	VMULPS    192(R10), Z10, Z0
+	VADDPS    Z0, Z7, Z7
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe31
+
+end32:
 	VMOVAPS   Z8, Z0
-	VPERMT2PS Z5, Z3, Z0
-	VPERMT2PS Z5, Z4, Z8
-	VMOVAPS   Z10, Z1
-	VPERMT2PS Z7, Z3, Z1
-	VPERMT2PS Z7, Z4, Z10
+	VPERMT2PS Z6, Z3, Z0
+	VPERMT2PS Z6, Z4, Z8
+	VMOVAPS   Z9, Z6
+	VPERMT2PS Z7, Z3, Z6
+	VPERMT2PS Z7, Z4, Z9
 	VMOVUPS   Z0, (R11)
 	VMOVUPS   Z8, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z10, 192(R11)
+	VMOVUPS   Z6, 128(R11)
+	VMOVUPS   Z9, 192(R11)
+	DECQ      columns+88(FP)
+	JLE       end35
+	MOVQ      qRow+96(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+104(FP), SI
+	ADDQ      scale+24(FP), SI
+	MOVQ      SI, scale+24(FP)
+	ADDQ      $0x00000100, R11
+	MOVQ      steps+8(FP), R8
+	XORQ      DX, DX
+	MOVQ      $-1, BX
+	JMP       column28
+
+end35:
 	VZEROUPPER
 	RET
 
 // func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-64
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+24(FP), SI
+	MOVQ    zero+32(FP), DI
+	MOVQ    steps+8(FP), R8
 	MOVQ    codes+40(FP), CX
 	VMOVUPS (CX), Z2
 	VMOVUPS 64(CX), Z3
 	VMOVUPS 128(CX), Z4
-	XORQ    BX, BX
-	MOVQ    $-1, SI
+	XORQ    DX, DX
+	MOVQ    $-1, BX
 	MOVQ    shift+16(FP), CX
 	MOVQ    to+48(FP), R9
 	MOVQ    apart+56(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   1024(DX)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	PREFETCHT0   1024(AX)
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same3
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same3:
-	VPMOVZXBD    (DX), Z0
+	VPMOVZXBD    (AX), Z0
 	VPSRLD       $0x04, Z0, Z5
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z5, Z5
@@ -1716,55 +1927,56 @@ same3:
 	VPERMT2PS    Z5, Z4, Z0
 	VMOVUPS      Z6, (R9)
 	VMOVUPS      Z0, (R9)(R10*1)
-	MOVQ         BX, R12
-	SHRQ         CL, R12
-	INCQ         BX
-	CMPQ         R12, SI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	CMPQ         R11, BX
 	JEQ          same4
-	MOVQ         R12, SI
-	VBROADCASTSS (DI)(R12*4), Z0
-	VBROADCASTSS (R8)(R12*4), Z1
+	MOVQ         R11, BX
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 
 same4:
-	VPMOVZXBD 16(DX), Z0
+	VPMOVZXBD 16(AX), Z0
 	VPSRLD    $0x04, Z0, Z5
 	VPERMPS   Z1, Z0, Z0
 	VPERMPS   Z1, Z5, Z5
 	VMOVAPS   Z0, Z6
 	VPERMT2PS Z5, Z3, Z6
 	VPERMT2PS Z5, Z4, Z0
-	VMOVUPS   Z6, (R9)(R10*2)
-	VMOVUPS   Z0, (R11)
-	ADDQ      $0x00000020, DX
-	ADDQ      $0x00000040, R9
-	ADDQ      $0x00000040, R11
-	DECQ      AX
+	VMOVUPS   Z6, 64(R9)
+	VMOVUPS   Z0, 64(R9)(R10*1)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000080, R9
+	DECQ      R8
 	JMP       stripe1
 
 end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R10
-	MOVQ    more+80(FP), R11
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R12
+TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R10
+	MOVQ   more+80(FP), R11
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R12
+
+column1:
 	TESTQ   R11, R11
-	JEQ     begin1
+	JEQ     begin2
 	VMOVUPS (R10), Y3
 	VMOVUPS 32(R10), Y4
 	VMOVUPS 64(R10), Y5
@@ -1772,10 +1984,10 @@ TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-88
 	VMOVUPS 128(R10), Y7
 	VMOVUPS 160(R10), Y8
 	VMOVUPS 192(R10), Y9
-	VMOVUPS 224(R10), Y2
-	JMP     begun2
+	VMOVUPS 224(R10), Y10
+	JMP     begun3
 
-begin1:
+begin2:
 	VMOVAPS Y2, Y3
 	VMOVAPS Y2, Y4
 	VMOVAPS Y2, Y5
@@ -1783,87 +1995,89 @@ begin1:
 	VMOVAPS Y2, Y7
 	VMOVAPS Y2, Y8
 	VMOVAPS Y2, Y9
-	VMOVAPS Y2, Y2
+	VMOVAPS Y2, Y10
 
-begun2:
-stripe3:
-	TESTQ        AX, AX
-	JLE          end4
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R11
-	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
-	JEQ          same5
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+begun3:
+	MOVQ R9, R12
 
-same5:
-	VPMOVSXBD    (DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       (R9), Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VPMOVSXBD    8(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       32(R9), Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	VPMOVSXBD    16(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       64(R9), Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VPMOVSXBD    24(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       96(R9), Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	MOVQ         BX, R11
-	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
+stripe4:
+	TESTQ        R8, R8
+	JLE          end5
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same6
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same6:
-	VPMOVSXBD 32(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    128(R9), Y10, Y10
-	VADDPS    Y10, Y7, Y7
-	VPMOVSXBD 40(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    160(R9), Y10, Y10
-	VADDPS    Y10, Y8, Y8
-	VPMOVSXBD 48(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    192(R9), Y10, Y10
-	VADDPS    Y10, Y9, Y9
-	VPMOVSXBD 56(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    224(R9), Y10, Y10
-	VADDPS    Y10, Y2, Y2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe3
+	VPMOVSXBD    (AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       (R12), Y11, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    8(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       32(R12), Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    16(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       64(R12), Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    24(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       96(R12), Y11, Y11
+	VADDPS       Y11, Y6, Y6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same7
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
-end4:
+same7:
+	VPMOVSXBD 32(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    128(R12), Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	VPMOVSXBD 40(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    160(R12), Y11, Y11
+	VADDPS    Y11, Y8, Y8
+	VPMOVSXBD 48(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    192(R12), Y11, Y11
+	VADDPS    Y11, Y9, Y9
+	VPMOVSXBD 56(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    224(R12), Y11, Y11
+	VADDPS    Y11, Y10, Y10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe4
+
+end5:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y4, 32(R10)
 	VMOVUPS Y5, 64(R10)
@@ -1871,19 +2085,34 @@ end4:
 	VMOVUPS Y7, 128(R10)
 	VMOVUPS Y8, 160(R10)
 	VMOVUPS Y9, 192(R10)
-	VMOVUPS Y2, 224(R10)
+	VMOVUPS Y10, 224(R10)
+	DECQ    columns+88(FP)
+	JLE     end8
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R10
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column1
+
+end8:
 	VZEROUPPER
 	RET
 
 // func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
@@ -1893,98 +2122,100 @@ TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-64
 	ADDQ R10, R12
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R13
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same3
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same3:
-	VPMOVSXBD    (DX), Y2
+	VPMOVSXBD    (AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)
-	VPMOVSXBD    8(DX), Y2
+	VPMOVSXBD    8(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R9)(R10*1)
-	VPMOVSXBD    16(DX), Y2
+	VMOVUPS      Y2, (R11)(R10*1)
+	VPMOVSXBD    16(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)(R10*2)
-	VPMOVSXBD    24(DX), Y2
+	VPMOVSXBD    24(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R11)
-	MOVQ         BX, R13
+	VMOVUPS      Y2, (R12)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same4
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same4:
-	VPMOVSXBD 32(DX), Y2
+	VPMOVSXBD 32(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R11)(R10*1)
-	VPMOVSXBD 40(DX), Y2
+	VMOVUPS   Y2, (R9)(R10*1)
+	VPMOVSXBD 40(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R11)(R10*2)
-	VPMOVSXBD 48(DX), Y2
+	VPMOVSXBD 48(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R12)
-	VPMOVSXBD 56(DX), Y2
+	VMOVUPS   Y2, (R11)
+	VPMOVSXBD 56(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R12)(R10*1)
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000020, R9
 	ADDQ      $0x00000020, R11
 	ADDQ      $0x00000020, R12
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe1
 
 end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-88
-	MOVQ    steps+8(FP), AX
-	MOVQ    q+0(FP), DX
-	MOVQ    scale+24(FP), DI
-	MOVQ    zero+32(FP), R8
-	XORQ    BX, BX
-	MOVQ    $-1, SI
-	MOVQ    shift+16(FP), CX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R10
-	MOVQ    more+80(FP), R11
-	VXORPS  X2, X2, X2
-	MOVQ    xRow+56(FP), R12
+TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-112
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+24(FP), SI
+	MOVQ   zero+32(FP), DI
+	MOVQ   steps+8(FP), R8
+	XORQ   DX, DX
+	MOVQ   $-1, BX
+	MOVQ   shift+16(FP), CX
+	MOVQ   x+48(FP), R9
+	MOVQ   rows+64(FP), R10
+	MOVQ   lanes+72(FP), R10
+	MOVQ   more+80(FP), R11
+	VXORPS X2, X2, X2
+	MOVQ   xRow+56(FP), R12
+
+column1:
 	TESTQ   R11, R11
-	JEQ     begin1
+	JEQ     begin2
 	VMOVUPS (R10), Y3
 	VMOVUPS 32(R10), Y4
 	VMOVUPS 64(R10), Y5
@@ -1992,10 +2223,10 @@ TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-88
 	VMOVUPS 128(R10), Y7
 	VMOVUPS 160(R10), Y8
 	VMOVUPS 192(R10), Y9
-	VMOVUPS 224(R10), Y2
-	JMP     begun2
+	VMOVUPS 224(R10), Y10
+	JMP     begun3
 
-begin1:
+begin2:
 	VMOVAPS Y2, Y3
 	VMOVAPS Y2, Y4
 	VMOVAPS Y2, Y5
@@ -2003,87 +2234,89 @@ begin1:
 	VMOVAPS Y2, Y7
 	VMOVAPS Y2, Y8
 	VMOVAPS Y2, Y9
-	VMOVAPS Y2, Y2
+	VMOVAPS Y2, Y10
 
-begun2:
-stripe3:
-	TESTQ        AX, AX
-	JLE          end4
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R11
-	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
-	JEQ          same5
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+begun3:
+	MOVQ R9, R12
 
-same5:
-	VPMOVZXBD    (DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       (R9), Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VPMOVZXBD    8(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       32(R9), Y10, Y10
-	VADDPS       Y10, Y4, Y4
-	VPMOVZXBD    16(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       64(R9), Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VPMOVZXBD    24(DX), Y10
-	VCVTDQ2PS    Y10, Y10
-	VSUBPS       Y1, Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMULPS       96(R9), Y10, Y10
-	VADDPS       Y10, Y6, Y6
-	MOVQ         BX, R11
-	SHRQ         CL, R11
-	INCQ         BX
-	CMPQ         R11, SI
+stripe4:
+	TESTQ        R8, R8
+	JLE          end5
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same6
-	MOVQ         R11, SI
-	VBROADCASTSS (DI)(R11*4), Y0
-	VBROADCASTSS (R8)(R11*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same6:
-	VPMOVZXBD 32(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    128(R9), Y10, Y10
-	VADDPS    Y10, Y7, Y7
-	VPMOVZXBD 40(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    160(R9), Y10, Y10
-	VADDPS    Y10, Y8, Y8
-	VPMOVZXBD 48(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    192(R9), Y10, Y10
-	VADDPS    Y10, Y9, Y9
-	VPMOVZXBD 56(DX), Y10
-	VCVTDQ2PS Y10, Y10
-	VSUBPS    Y1, Y10, Y10
-	VMULPS    Y0, Y10, Y10
-	VMULPS    224(R9), Y10, Y10
-	VADDPS    Y10, Y2, Y2
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000100, R9
-	DECQ      AX
-	JMP       stripe3
+	VPMOVZXBD    (AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       (R12), Y11, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    8(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       32(R12), Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    16(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       64(R12), Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    24(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       96(R12), Y11, Y11
+	VADDPS       Y11, Y6, Y6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same7
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
-end4:
+same7:
+	VPMOVZXBD 32(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    128(R12), Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	VPMOVZXBD 40(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    160(R12), Y11, Y11
+	VADDPS    Y11, Y8, Y8
+	VPMOVZXBD 48(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    192(R12), Y11, Y11
+	VADDPS    Y11, Y9, Y9
+	VPMOVZXBD 56(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y1, Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    224(R12), Y11, Y11
+	VADDPS    Y11, Y10, Y10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe4
+
+end5:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y4, 32(R10)
 	VMOVUPS Y5, 64(R10)
@@ -2091,19 +2324,34 @@ end4:
 	VMOVUPS Y7, 128(R10)
 	VMOVUPS Y8, 160(R10)
 	VMOVUPS Y9, 192(R10)
-	VMOVUPS Y2, 224(R10)
+	VMOVUPS Y10, 224(R10)
+	DECQ    columns+88(FP)
+	JLE     end8
+	MOVQ    qRow+96(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+104(FP), SI
+	ADDQ    scale+24(FP), SI
+	MOVQ    SI, scale+24(FP)
+	ADDQ    $0x00000100, R10
+	MOVQ    steps+8(FP), R8
+	XORQ    DX, DX
+	MOVQ    $-1, BX
+	JMP     column1
+
+end8:
 	VZEROUPPER
 	RET
 
 // func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-64
-	MOVQ steps+8(FP), AX
-	MOVQ q+0(FP), DX
-	MOVQ scale+24(FP), DI
-	MOVQ zero+32(FP), R8
-	XORQ BX, BX
-	MOVQ $-1, SI
+	MOVQ q+0(FP), AX
+	MOVQ scale+24(FP), SI
+	MOVQ zero+32(FP), DI
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	MOVQ $-1, BX
 	MOVQ shift+16(FP), CX
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
@@ -2113,828 +2361,935 @@ TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-64
 	ADDQ R10, R12
 
 stripe1:
-	TESTQ        AX, AX
+	TESTQ        R8, R8
 	JLE          end2
-	PREFETCHT0   2048(DX)
-	MOVQ         BX, R13
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same3
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same3:
-	VPMOVZXBD    (DX), Y2
+	VPMOVZXBD    (AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)
-	VPMOVZXBD    8(DX), Y2
+	VPMOVZXBD    8(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R9)(R10*1)
-	VPMOVZXBD    16(DX), Y2
+	VMOVUPS      Y2, (R11)(R10*1)
+	VPMOVZXBD    16(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (R9)(R10*2)
-	VPMOVZXBD    24(DX), Y2
+	VPMOVZXBD    24(AX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y1, Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (R11)
-	MOVQ         BX, R13
+	VMOVUPS      Y2, (R12)
+	MOVQ         DX, R13
 	SHRQ         CL, R13
-	INCQ         BX
-	CMPQ         R13, SI
+	INCQ         DX
+	CMPQ         R13, BX
 	JEQ          same4
-	MOVQ         R13, SI
-	VBROADCASTSS (DI)(R13*4), Y0
-	VBROADCASTSS (R8)(R13*4), Y1
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
 
 same4:
-	VPMOVZXBD 32(DX), Y2
+	VPMOVZXBD 32(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R11)(R10*1)
-	VPMOVZXBD 40(DX), Y2
+	VMOVUPS   Y2, (R9)(R10*1)
+	VPMOVZXBD 40(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R11)(R10*2)
-	VPMOVZXBD 48(DX), Y2
+	VPMOVZXBD 48(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
-	VMOVUPS   Y2, (R12)
-	VPMOVZXBD 56(DX), Y2
+	VMOVUPS   Y2, (R11)
+	VPMOVZXBD 56(AX), Y2
 	VCVTDQ2PS Y2, Y2
 	VSUBPS    Y1, Y2, Y2
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, (R12)(R10*1)
-	ADDQ      $0x00000040, DX
+	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000020, R9
 	ADDQ      $0x00000020, R11
 	ADDQ      $0x00000020, R12
-	DECQ      AX
+	DECQ      R8
 	JMP       stripe1
 
 end2:
 	VZEROUPPER
 	RET
 
-// func weightTilesAVX512(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+// func weightTilesAVX512(x *float32, xRow int, rows int, w *float32, wRow int, columns int, steps int, time int, end int, lanes *float32, more int, sums *float32, sumsRow int, folding int, folds *float32, foldsTile int)
 // Requires: AVX, AVX512F
-TEXT ·weightTilesAVX512(SB), NOSPLIT, $0-48
-	MOVQ   steps+24(FP), AX
-	MOVQ   x+0(FP), CX
-	MOVQ   rows+8(FP), DX
-	MOVQ   lanes+32(FP), BX
-	MOVQ   more+40(FP), SI
+TEXT ·weightTilesAVX512(SB), NOSPLIT, $0-128
 	VXORPS X0, X0, X0
-	MOVQ   w+16(FP), DI
-	IMUL3Q $0x00000040, AX, R8
+	MOVQ   lanes+72(FP), AX
+	MOVQ   folds+112(FP), CX
 
 rows1:
-	CMPQ    DX, $0x00000006
-	JLT     fewer2
-	TESTQ   SI, SI
-	JEQ     begin3
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	VMOVUPS 3072(BX), Z13
-	VMOVUPS 3328(BX), Z14
-	VMOVUPS 3584(BX), Z15
-	VMOVUPS 3840(BX), Z16
-	VMOVUPS 4096(BX), Z17
-	VMOVUPS 4352(BX), Z18
-	VMOVUPS 4608(BX), Z19
-	VMOVUPS 4864(BX), Z20
-	VMOVUPS 5120(BX), Z21
-	VMOVUPS 5376(BX), Z22
-	VMOVUPS 5632(BX), Z23
-	VMOVUPS 5888(BX), Z24
-	JMP     begun4
+	CMPQ rows+16(FP), $0x00000003
+	JLT  fewer2
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin3:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	VMOVAPS Z0, Z17
-	VMOVAPS Z0, Z18
-	VMOVAPS Z0, Z19
-	VMOVAPS Z0, Z20
-	VMOVAPS Z0, Z21
-	VMOVAPS Z0, Z22
-	VMOVAPS Z0, Z23
-	VMOVAPS Z0, Z24
+columns3:
+	TESTQ BX, BX
+	JLE   multiplied4
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	MOVQ  time+56(FP), R12
 
-begun4:
-	MOVQ CX, R9
-	LEAQ (R9)(R8*2), R10
-	ADDQ R8, R10
-	MOVQ DI, R11
-	LEAQ (R11)(R8*2), R12
-	ADDQ R8, R12
-	MOVQ AX, R13
+time5:
+	MOVQ    steps+48(FP), R13
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin6
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	VMOVUPS 512(AX), Z9
+	VMOVUPS 576(AX), Z10
+	VMOVUPS 640(AX), Z11
+	VMOVUPS 704(AX), Z12
+	VMOVUPS 768(AX), Z13
+	VMOVUPS 832(AX), Z14
+	VMOVUPS 896(AX), Z15
+	VMOVUPS 960(AX), Z16
+	VMOVUPS 1024(AX), Z17
+	VMOVUPS 1088(AX), Z18
+	VMOVUPS 1152(AX), Z19
+	VMOVUPS 1216(AX), Z20
+	VMOVUPS 1280(AX), Z21
+	VMOVUPS 1344(AX), Z22
+	VMOVUPS 1408(AX), Z23
+	VMOVUPS 1472(AX), Z24
+	JMP     begun7
 
-step5:
+begin6:
+	VMOVUPS (R10), Z10
+	VMOVUPS (R10)(R9*1), Z8
+	VMOVUPS (R10)(R9*2), Z6
+	VMOVUPS (R11), Z2
+	VMOVUPS (DI), Z4
+	VMULPS  Z4, Z10, Z1
+	VMULPS  Z4, Z8, Z3
+	VMULPS  Z4, Z6, Z5
+	VMULPS  Z4, Z2, Z7
+	VMOVUPS (DI)(R8*1), Z4
+	VMULPS  Z4, Z10, Z9
+	VMULPS  Z4, Z8, Z11
+	VMULPS  Z4, Z6, Z13
+	VMULPS  Z4, Z2, Z15
+	VMOVUPS (DI)(R8*2), Z4
+	VMULPS  Z4, Z10, Z17
+	VMULPS  Z4, Z8, Z19
+	VMULPS  Z4, Z6, Z21
+	VMULPS  Z4, Z2, Z23
+	VMOVUPS 64(R10), Z18
+	VMOVUPS 64(R10)(R9*1), Z20
+	VMOVUPS 64(R10)(R9*2), Z22
+	VMOVUPS 64(R11), Z24
+	VMOVUPS 64(DI), Z8
+	VMULPS  Z8, Z18, Z2
+	VMULPS  Z8, Z20, Z4
+	VMULPS  Z8, Z22, Z6
+	VMULPS  Z8, Z24, Z8
+	VMOVUPS 64(DI)(R8*1), Z16
+	VMULPS  Z16, Z18, Z10
+	VMULPS  Z16, Z20, Z12
+	VMULPS  Z16, Z22, Z14
+	VMULPS  Z16, Z24, Z16
+	VMOVUPS 64(DI)(R8*2), Z25
+	VMULPS  Z25, Z18, Z18
+	VMULPS  Z25, Z20, Z20
+	VMULPS  Z25, Z22, Z22
+	VMULPS  Z25, Z24, Z24
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
+	DECQ    R13
+
+begun7:
+step8:
 	TESTQ   R13, R13
-	JLE     end6
-	VMOVUPS (R11), Z25
-	VMOVUPS (R11)(R8*1), Z26
-	VMOVUPS (R11)(R8*2), Z27
-	VMOVUPS (R12), Z28
-	VMOVUPS (R9), Z29
+	JLE     end9
+	VMOVUPS (R10), Z25
+	VMOVUPS (R10)(R9*1), Z26
+	VMOVUPS (R10)(R9*2), Z27
+	VMOVUPS (R11), Z28
+	VMOVUPS (DI), Z29
 	VMULPS  Z29, Z25, Z30
 	VADDPS  Z30, Z1, Z1
 	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z2, Z2
-	VMULPS  Z29, Z27, Z30
 	VADDPS  Z30, Z3, Z3
-	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z29
-	VMULPS  Z29, Z25, Z30
-	VADDPS  Z30, Z5, Z5
-	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z6, Z6
 	VMULPS  Z29, Z27, Z30
-	VADDPS  Z30, Z7, Z7
+	VADDPS  Z30, Z5, Z5
 	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z29
+	VADDPS  Z29, Z7, Z7
+	VMOVUPS (DI)(R8*1), Z29
 	VMULPS  Z29, Z25, Z30
 	VADDPS  Z30, Z9, Z9
 	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z10, Z10
-	VMULPS  Z29, Z27, Z30
 	VADDPS  Z30, Z11, Z11
-	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z12, Z12
-	VMOVUPS (R10), Z29
-	VMULPS  Z29, Z25, Z30
-	VADDPS  Z30, Z13, Z13
-	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z14, Z14
 	VMULPS  Z29, Z27, Z30
-	VADDPS  Z30, Z15, Z15
+	VADDPS  Z30, Z13, Z13
+	VMULPS  Z29, Z28, Z29
+	VADDPS  Z29, Z15, Z15
+	VMOVUPS (DI)(R8*2), Z29
+	VMULPS  Z29, Z25, Z25
+	VADDPS  Z25, Z17, Z17
+	VMULPS  Z29, Z26, Z25
+	VADDPS  Z25, Z19, Z19
+	VMULPS  Z29, Z27, Z25
+	VADDPS  Z25, Z21, Z21
+	VMULPS  Z29, Z28, Z25
+	VADDPS  Z25, Z23, Z23
+	VMOVUPS 64(R10), Z25
+	VMOVUPS 64(R10)(R9*1), Z26
+	VMOVUPS 64(R10)(R9*2), Z27
+	VMOVUPS 64(R11), Z28
+	VMOVUPS 64(DI), Z29
+	VMULPS  Z29, Z25, Z30
+	VADDPS  Z30, Z2, Z2
+	VMULPS  Z29, Z26, Z30
+	VADDPS  Z30, Z4, Z4
+	VMULPS  Z29, Z27, Z30
+	VADDPS  Z30, Z6, Z6
+	VMULPS  Z29, Z28, Z29
+	VADDPS  Z29, Z8, Z8
+	VMOVUPS 64(DI)(R8*1), Z29
+	VMULPS  Z29, Z25, Z30
+	VADDPS  Z30, Z10, Z10
+	VMULPS  Z29, Z26, Z30
+	VADDPS  Z30, Z12, Z12
+	VMULPS  Z29, Z27, Z30
+	VADDPS  Z30, Z14, Z14
 	VMULPS  Z29, Z28, Z29
 	VADDPS  Z29, Z16, Z16
-	VMOVUPS (R10)(R8*1), Z29
-	VMULPS  Z29, Z25, Z30
-	VADDPS  Z30, Z17, Z17
-	VMULPS  Z29, Z26, Z30
-	VADDPS  Z30, Z18, Z18
-	VMULPS  Z29, Z27, Z30
-	VADDPS  Z30, Z19, Z19
-	VMULPS  Z29, Z28, Z29
-	VADDPS  Z29, Z20, Z20
-	VMOVUPS (R10)(R8*2), Z29
+	VMOVUPS 64(DI)(R8*2), Z29
 	VMULPS  Z29, Z25, Z25
-	VADDPS  Z25, Z21, Z21
+	VADDPS  Z25, Z18, Z18
 	VMULPS  Z29, Z26, Z25
-	VADDPS  Z25, Z22, Z22
+	VADDPS  Z25, Z20, Z20
 	VMULPS  Z29, Z27, Z25
-	VADDPS  Z25, Z23, Z23
+	VADDPS  Z25, Z22, Z22
 	VMULPS  Z29, Z28, Z25
 	VADDPS  Z25, Z24, Z24
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x00000040, R12
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
 	DECQ    R13
-	JMP     step5
+	JMP     step8
 
-end6:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	VMOVUPS Z13, 3072(BX)
-	VMOVUPS Z14, 3328(BX)
-	VMOVUPS Z15, 3584(BX)
-	VMOVUPS Z16, 3840(BX)
-	VMOVUPS Z17, 4096(BX)
-	VMOVUPS Z18, 4352(BX)
-	VMOVUPS Z19, 4608(BX)
-	VMOVUPS Z20, 4864(BX)
-	VMOVUPS Z21, 5120(BX)
-	VMOVUPS Z22, 5376(BX)
-	VMOVUPS Z23, 5632(BX)
-	VMOVUPS Z24, 5888(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00001800, BX
-	SUBQ    $0x00000006, DX
-	JMP     rows1
+end9:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold10
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	VMOVUPS Z9, 512(AX)
+	VMOVUPS Z10, 576(AX)
+	VMOVUPS Z11, 640(AX)
+	VMOVUPS Z12, 704(AX)
+	VMOVUPS Z13, 768(AX)
+	VMOVUPS Z14, 832(AX)
+	VMOVUPS Z15, 896(AX)
+	VMOVUPS Z16, 960(AX)
+	VMOVUPS Z17, 1024(AX)
+	VMOVUPS Z18, 1088(AX)
+	VMOVUPS Z19, 1152(AX)
+	VMOVUPS Z20, 1216(AX)
+	VMOVUPS Z21, 1280(AX)
+	VMOVUPS Z22, 1344(AX)
+	VMOVUPS Z23, 1408(AX)
+	VMOVUPS Z24, 1472(AX)
+	JMP     done11
+
+fold10:
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+	VADDPS  Z10, Z9, Z9
+	VADDPS  Z12, Z11, Z11
+	VADDPS  Z14, Z13, Z13
+	VADDPS  Z16, Z15, Z15
+	VADDPS  Z18, Z17, Z17
+	VADDPS  Z20, Z19, Z19
+	VADDPS  Z22, Z21, Z21
+	VADDPS  Z24, Z23, Z23
+	TESTQ   $0x00000001, R12
+	JNE     await12
+	VMOVUPS Z1, (CX)
+	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z5, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	VMOVUPS Z9, 256(CX)
+	VMOVUPS Z11, 320(CX)
+	VMOVUPS Z13, 384(CX)
+	VMOVUPS Z15, 448(CX)
+	VMOVUPS Z17, 512(CX)
+	VMOVUPS Z19, 576(CX)
+	VMOVUPS Z21, 640(CX)
+	VMOVUPS Z23, 704(CX)
+	JMP     done11
+
+await12:
+	VADDPS        (CX), Z1, Z1
+	VADDPS        64(CX), Z3, Z3
+	VADDPS        128(CX), Z5, Z5
+	VADDPS        192(CX), Z7, Z7
+	VADDPS        256(CX), Z9, Z9
+	VADDPS        320(CX), Z11, Z11
+	VADDPS        384(CX), Z13, Z13
+	VADDPS        448(CX), Z15, Z15
+	VADDPS        512(CX), Z17, Z17
+	VADDPS        576(CX), Z19, Z19
+	VADDPS        640(CX), Z21, Z21
+	VADDPS        704(CX), Z23, Z23
+	MOVQ          sumsRow+96(FP), R13
+	MOVQ          SI, R14
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X1, X2, X1
+	VEXTRACTF64X4 $0x01, Z3, Y2
+	VADDPS        Y2, Y3, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X3
+	VEXTRACTF64X4 $0x01, Z5, Y2
+	VADDPS        Y2, Y5, Y2
+	VEXTRACTF128  $0x01, Y2, X4
+	VADDPS        X4, X2, X4
+	VEXTRACTF64X4 $0x01, Z7, Y2
+	VADDPS        Y2, Y7, Y2
+	VEXTRACTF128  $0x01, Y2, X5
+	VADDPS        X5, X2, X5
+	VUNPCKLPD     X3, X1, X2
+	VUNPCKHPD     X3, X1, X1
+	VADDPS        X1, X2, X1
+	VUNPCKLPD     X5, X4, X2
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X2, X3
+	VSHUFPS       $0x88, X3, X1, X2
+	VSHUFPS       $0xdd, X3, X1, X1
+	VADDPS        X1, X2, X2
+	VADDPS        X0, X2, X2
+	VMOVUPS       X2, (R14)
+	VEXTRACTF64X4 $0x01, Z9, Y1
+	VADDPS        Y1, Y9, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X2
+	VEXTRACTF64X4 $0x01, Z11, Y1
+	VADDPS        Y1, Y11, Y1
+	VEXTRACTF128  $0x01, Y1, X3
+	VADDPS        X3, X1, X3
+	VEXTRACTF64X4 $0x01, Z13, Y1
+	VADDPS        Y1, Y13, Y1
+	VEXTRACTF128  $0x01, Y1, X4
+	VADDPS        X4, X1, X4
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VADDPS        Y1, Y15, Y1
+	VEXTRACTF128  $0x01, Y1, X5
+	VADDPS        X5, X1, X5
+	VUNPCKLPD     X3, X2, X1
+	VUNPCKHPD     X3, X2, X2
+	VADDPS        X2, X1, X2
+	VUNPCKLPD     X5, X4, X1
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X1, X3
+	VSHUFPS       $0x88, X3, X2, X1
+	VSHUFPS       $0xdd, X3, X2, X2
+	VADDPS        X2, X1, X1
+	VADDPS        X0, X1, X1
+	VMOVUPS       X1, (R14)(R13*1)
+	VEXTRACTF64X4 $0x01, Z17, Y1
+	VADDPS        Y1, Y17, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X2
+	VEXTRACTF64X4 $0x01, Z19, Y1
+	VADDPS        Y1, Y19, Y1
+	VEXTRACTF128  $0x01, Y1, X3
+	VADDPS        X3, X1, X3
+	VEXTRACTF64X4 $0x01, Z21, Y1
+	VADDPS        Y1, Y21, Y1
+	VEXTRACTF128  $0x01, Y1, X4
+	VADDPS        X4, X1, X4
+	VEXTRACTF64X4 $0x01, Z23, Y1
+	VADDPS        Y1, Y23, Y1
+	VEXTRACTF128  $0x01, Y1, X5
+	VADDPS        X5, X1, X5
+	VUNPCKLPD     X3, X2, X1
+	VUNPCKHPD     X3, X2, X2
+	VADDPS        X2, X1, X2
+	VUNPCKLPD     X5, X4, X1
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X1, X3
+	VSHUFPS       $0x88, X3, X2, X1
+	VSHUFPS       $0xdd, X3, X2, X2
+	VADDPS        X2, X1, X1
+	VADDPS        X0, X1, X1
+	VMOVUPS       X1, (R14)(R13*2)
+
+done11:
+	ADDQ $0x00000600, AX
+	INCQ R12
+	CMPQ R12, end+64(FP)
+	JLT  time5
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns3
+
+multiplied4:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000003, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000003, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000003, rows+16(FP)
+	JMP    rows1
 
 fewer2:
-rows7:
-	CMPQ    DX, $0x00000005
-	JLT     fewer8
-	TESTQ   SI, SI
-	JEQ     begin9
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	VMOVUPS 3072(BX), Z13
-	VMOVUPS 3328(BX), Z14
-	VMOVUPS 3584(BX), Z15
-	VMOVUPS 3840(BX), Z16
-	VMOVUPS 4096(BX), Z17
-	VMOVUPS 4352(BX), Z18
-	VMOVUPS 4608(BX), Z19
-	VMOVUPS 4864(BX), Z20
-	JMP     begun10
-
-begin9:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	VMOVAPS Z0, Z17
-	VMOVAPS Z0, Z18
-	VMOVAPS Z0, Z19
-	VMOVAPS Z0, Z20
-
-begun10:
-	MOVQ CX, R9
-	LEAQ (R9)(R8*2), R10
-	ADDQ R8, R10
-	MOVQ DI, R11
-	LEAQ (R11)(R8*2), R12
-	ADDQ R8, R12
-	MOVQ AX, R13
-
-step11:
-	TESTQ   R13, R13
-	JLE     end12
-	VMOVUPS (R11), Z21
-	VMOVUPS (R11)(R8*1), Z22
-	VMOVUPS (R11)(R8*2), Z23
-	VMOVUPS (R12), Z24
-	VMOVUPS (R9), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z1, Z1
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z2, Z2
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z3, Z3
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z5, Z5
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z6, Z6
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z7, Z7
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z9, Z9
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z10, Z10
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z11, Z11
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z12, Z12
-	VMOVUPS (R10), Z25
-	VMULPS  Z25, Z21, Z26
-	VADDPS  Z26, Z13, Z13
-	VMULPS  Z25, Z22, Z26
-	VADDPS  Z26, Z14, Z14
-	VMULPS  Z25, Z23, Z26
-	VADDPS  Z26, Z15, Z15
-	VMULPS  Z25, Z24, Z25
-	VADDPS  Z25, Z16, Z16
-	VMOVUPS (R10)(R8*1), Z25
-	VMULPS  Z25, Z21, Z21
-	VADDPS  Z21, Z17, Z17
-	VMULPS  Z25, Z22, Z21
-	VADDPS  Z21, Z18, Z18
-	VMULPS  Z25, Z23, Z21
-	VADDPS  Z21, Z19, Z19
-	VMULPS  Z25, Z24, Z21
-	VADDPS  Z21, Z20, Z20
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x00000040, R12
-	DECQ    R13
-	JMP     step11
-
-end12:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	VMOVUPS Z13, 3072(BX)
-	VMOVUPS Z14, 3328(BX)
-	VMOVUPS Z15, 3584(BX)
-	VMOVUPS Z16, 3840(BX)
-	VMOVUPS Z17, 4096(BX)
-	VMOVUPS Z18, 4352(BX)
-	VMOVUPS Z19, 4608(BX)
-	VMOVUPS Z20, 4864(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00001400, BX
-	SUBQ    $0x00000005, DX
-	JMP     rows7
-
-fewer8:
 rows13:
-	CMPQ    DX, $0x00000004
-	JLT     fewer14
-	TESTQ   SI, SI
-	JEQ     begin15
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	VMOVUPS 3072(BX), Z13
-	VMOVUPS 3328(BX), Z14
-	VMOVUPS 3584(BX), Z15
-	VMOVUPS 3840(BX), Z16
-	JMP     begun16
+	CMPQ rows+16(FP), $0x00000002
+	JLT  fewer14
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin15:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
+columns15:
+	TESTQ BX, BX
+	JLE   multiplied16
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	MOVQ  time+56(FP), R12
 
-begun16:
-	MOVQ CX, R9
-	LEAQ (R9)(R8*2), R10
-	ADDQ R8, R10
-	MOVQ DI, R11
-	LEAQ (R11)(R8*2), R12
-	ADDQ R8, R12
-	MOVQ AX, R13
+time17:
+	MOVQ    steps+48(FP), R13
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin18
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	VMOVUPS 512(AX), Z9
+	VMOVUPS 576(AX), Z10
+	VMOVUPS 640(AX), Z11
+	VMOVUPS 704(AX), Z12
+	VMOVUPS 768(AX), Z13
+	VMOVUPS 832(AX), Z14
+	VMOVUPS 896(AX), Z15
+	VMOVUPS 960(AX), Z16
+	JMP     begun19
 
-step17:
+begin18:
+	VMOVUPS (R10), Z9
+	VMOVUPS (R10)(R9*1), Z8
+	VMOVUPS (R10)(R9*2), Z6
+	VMOVUPS (R11), Z2
+	VMOVUPS (DI), Z4
+	VMULPS  Z4, Z9, Z1
+	VMULPS  Z4, Z8, Z3
+	VMULPS  Z4, Z6, Z5
+	VMULPS  Z4, Z2, Z7
+	VMOVUPS (DI)(R8*1), Z4
+	VMULPS  Z4, Z9, Z9
+	VMULPS  Z4, Z8, Z11
+	VMULPS  Z4, Z6, Z13
+	VMULPS  Z4, Z2, Z15
+	VMOVUPS 64(R10), Z10
+	VMOVUPS 64(R10)(R9*1), Z12
+	VMOVUPS 64(R10)(R9*2), Z14
+	VMOVUPS 64(R11), Z16
+	VMOVUPS 64(DI), Z8
+	VMULPS  Z8, Z10, Z2
+	VMULPS  Z8, Z12, Z4
+	VMULPS  Z8, Z14, Z6
+	VMULPS  Z8, Z16, Z8
+	VMOVUPS 64(DI)(R8*1), Z17
+	VMULPS  Z17, Z10, Z10
+	VMULPS  Z17, Z12, Z12
+	VMULPS  Z17, Z14, Z14
+	VMULPS  Z17, Z16, Z16
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
+	DECQ    R13
+
+begun19:
+step20:
 	TESTQ   R13, R13
-	JLE     end18
-	VMOVUPS (R11), Z17
-	VMOVUPS (R11)(R8*1), Z18
-	VMOVUPS (R11)(R8*2), Z19
-	VMOVUPS (R12), Z20
-	VMOVUPS (R9), Z21
+	JLE     end21
+	VMOVUPS (R10), Z17
+	VMOVUPS (R10)(R9*1), Z18
+	VMOVUPS (R10)(R9*2), Z19
+	VMOVUPS (R11), Z20
+	VMOVUPS (DI), Z21
 	VMULPS  Z21, Z17, Z22
 	VADDPS  Z22, Z1, Z1
 	VMULPS  Z21, Z18, Z22
-	VADDPS  Z22, Z2, Z2
-	VMULPS  Z21, Z19, Z22
 	VADDPS  Z22, Z3, Z3
-	VMULPS  Z21, Z20, Z21
-	VADDPS  Z21, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z21
-	VMULPS  Z21, Z17, Z22
-	VADDPS  Z22, Z5, Z5
-	VMULPS  Z21, Z18, Z22
-	VADDPS  Z22, Z6, Z6
 	VMULPS  Z21, Z19, Z22
-	VADDPS  Z22, Z7, Z7
+	VADDPS  Z22, Z5, Z5
+	VMULPS  Z21, Z20, Z21
+	VADDPS  Z21, Z7, Z7
+	VMOVUPS (DI)(R8*1), Z21
+	VMULPS  Z21, Z17, Z17
+	VADDPS  Z17, Z9, Z9
+	VMULPS  Z21, Z18, Z17
+	VADDPS  Z17, Z11, Z11
+	VMULPS  Z21, Z19, Z17
+	VADDPS  Z17, Z13, Z13
+	VMULPS  Z21, Z20, Z17
+	VADDPS  Z17, Z15, Z15
+	VMOVUPS 64(R10), Z17
+	VMOVUPS 64(R10)(R9*1), Z18
+	VMOVUPS 64(R10)(R9*2), Z19
+	VMOVUPS 64(R11), Z20
+	VMOVUPS 64(DI), Z21
+	VMULPS  Z21, Z17, Z22
+	VADDPS  Z22, Z2, Z2
+	VMULPS  Z21, Z18, Z22
+	VADDPS  Z22, Z4, Z4
+	VMULPS  Z21, Z19, Z22
+	VADDPS  Z22, Z6, Z6
 	VMULPS  Z21, Z20, Z21
 	VADDPS  Z21, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z21
-	VMULPS  Z21, Z17, Z22
-	VADDPS  Z22, Z9, Z9
-	VMULPS  Z21, Z18, Z22
-	VADDPS  Z22, Z10, Z10
-	VMULPS  Z21, Z19, Z22
-	VADDPS  Z22, Z11, Z11
-	VMULPS  Z21, Z20, Z21
-	VADDPS  Z21, Z12, Z12
-	VMOVUPS (R10), Z21
+	VMOVUPS 64(DI)(R8*1), Z21
 	VMULPS  Z21, Z17, Z17
-	VADDPS  Z17, Z13, Z13
+	VADDPS  Z17, Z10, Z10
 	VMULPS  Z21, Z18, Z17
-	VADDPS  Z17, Z14, Z14
+	VADDPS  Z17, Z12, Z12
 	VMULPS  Z21, Z19, Z17
-	VADDPS  Z17, Z15, Z15
+	VADDPS  Z17, Z14, Z14
 	VMULPS  Z21, Z20, Z17
 	VADDPS  Z17, Z16, Z16
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x00000040, R12
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
 	DECQ    R13
-	JMP     step17
+	JMP     step20
 
-end18:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	VMOVUPS Z13, 3072(BX)
-	VMOVUPS Z14, 3328(BX)
-	VMOVUPS Z15, 3584(BX)
-	VMOVUPS Z16, 3840(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00001000, BX
-	SUBQ    $0x00000004, DX
-	JMP     rows13
+end21:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold22
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	VMOVUPS Z9, 512(AX)
+	VMOVUPS Z10, 576(AX)
+	VMOVUPS Z11, 640(AX)
+	VMOVUPS Z12, 704(AX)
+	VMOVUPS Z13, 768(AX)
+	VMOVUPS Z14, 832(AX)
+	VMOVUPS Z15, 896(AX)
+	VMOVUPS Z16, 960(AX)
+	JMP     done23
+
+fold22:
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+	VADDPS  Z10, Z9, Z9
+	VADDPS  Z12, Z11, Z11
+	VADDPS  Z14, Z13, Z13
+	VADDPS  Z16, Z15, Z15
+	TESTQ   $0x00000001, R12
+	JNE     await24
+	VMOVUPS Z1, (CX)
+	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z5, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	VMOVUPS Z9, 256(CX)
+	VMOVUPS Z11, 320(CX)
+	VMOVUPS Z13, 384(CX)
+	VMOVUPS Z15, 448(CX)
+	JMP     done23
+
+await24:
+	VADDPS        (CX), Z1, Z1
+	VADDPS        64(CX), Z3, Z3
+	VADDPS        128(CX), Z5, Z5
+	VADDPS        192(CX), Z7, Z7
+	VADDPS        256(CX), Z9, Z9
+	VADDPS        320(CX), Z11, Z11
+	VADDPS        384(CX), Z13, Z13
+	VADDPS        448(CX), Z15, Z15
+	MOVQ          sumsRow+96(FP), R13
+	MOVQ          SI, R14
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X1, X2, X1
+	VEXTRACTF64X4 $0x01, Z3, Y2
+	VADDPS        Y2, Y3, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X3
+	VEXTRACTF64X4 $0x01, Z5, Y2
+	VADDPS        Y2, Y5, Y2
+	VEXTRACTF128  $0x01, Y2, X4
+	VADDPS        X4, X2, X4
+	VEXTRACTF64X4 $0x01, Z7, Y2
+	VADDPS        Y2, Y7, Y2
+	VEXTRACTF128  $0x01, Y2, X5
+	VADDPS        X5, X2, X5
+	VUNPCKLPD     X3, X1, X2
+	VUNPCKHPD     X3, X1, X1
+	VADDPS        X1, X2, X1
+	VUNPCKLPD     X5, X4, X2
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X2, X3
+	VSHUFPS       $0x88, X3, X1, X2
+	VSHUFPS       $0xdd, X3, X1, X1
+	VADDPS        X1, X2, X2
+	VADDPS        X0, X2, X2
+	VMOVUPS       X2, (R14)
+	VEXTRACTF64X4 $0x01, Z9, Y1
+	VADDPS        Y1, Y9, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X2
+	VEXTRACTF64X4 $0x01, Z11, Y1
+	VADDPS        Y1, Y11, Y1
+	VEXTRACTF128  $0x01, Y1, X3
+	VADDPS        X3, X1, X3
+	VEXTRACTF64X4 $0x01, Z13, Y1
+	VADDPS        Y1, Y13, Y1
+	VEXTRACTF128  $0x01, Y1, X4
+	VADDPS        X4, X1, X4
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VADDPS        Y1, Y15, Y1
+	VEXTRACTF128  $0x01, Y1, X5
+	VADDPS        X5, X1, X5
+	VUNPCKLPD     X3, X2, X1
+	VUNPCKHPD     X3, X2, X2
+	VADDPS        X2, X1, X2
+	VUNPCKLPD     X5, X4, X1
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X1, X3
+	VSHUFPS       $0x88, X3, X2, X1
+	VSHUFPS       $0xdd, X3, X2, X2
+	VADDPS        X2, X1, X1
+	VADDPS        X0, X1, X1
+	VMOVUPS       X1, (R14)(R13*1)
+
+done23:
+	ADDQ $0x00000400, AX
+	INCQ R12
+	CMPQ R12, end+64(FP)
+	JLT  time17
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns15
+
+multiplied16:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000002, rows+16(FP)
+	JMP    rows13
 
 fewer14:
-rows19:
-	CMPQ    DX, $0x00000003
-	JLT     fewer20
-	TESTQ   SI, SI
-	JEQ     begin21
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	VMOVUPS 2048(BX), Z9
-	VMOVUPS 2304(BX), Z10
-	VMOVUPS 2560(BX), Z11
-	VMOVUPS 2816(BX), Z12
-	JMP     begun22
-
-begin21:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-
-begun22:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
-
-step23:
-	TESTQ   R12, R12
-	JLE     end24
-	VMOVUPS (R10), Z13
-	VMOVUPS (R10)(R8*1), Z14
-	VMOVUPS (R10)(R8*2), Z15
-	VMOVUPS (R11), Z16
-	VMOVUPS (R9), Z17
-	VMULPS  Z17, Z13, Z18
-	VADDPS  Z18, Z1, Z1
-	VMULPS  Z17, Z14, Z18
-	VADDPS  Z18, Z2, Z2
-	VMULPS  Z17, Z15, Z18
-	VADDPS  Z18, Z3, Z3
-	VMULPS  Z17, Z16, Z17
-	VADDPS  Z17, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z17
-	VMULPS  Z17, Z13, Z18
-	VADDPS  Z18, Z5, Z5
-	VMULPS  Z17, Z14, Z18
-	VADDPS  Z18, Z6, Z6
-	VMULPS  Z17, Z15, Z18
-	VADDPS  Z18, Z7, Z7
-	VMULPS  Z17, Z16, Z17
-	VADDPS  Z17, Z8, Z8
-	VMOVUPS (R9)(R8*2), Z17
-	VMULPS  Z17, Z13, Z13
-	VADDPS  Z13, Z9, Z9
-	VMULPS  Z17, Z14, Z13
-	VADDPS  Z13, Z10, Z10
-	VMULPS  Z17, Z15, Z13
-	VADDPS  Z13, Z11, Z11
-	VMULPS  Z17, Z16, Z13
-	VADDPS  Z13, Z12, Z12
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	DECQ    R12
-	JMP     step23
-
-end24:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	VMOVUPS Z9, 2048(BX)
-	VMOVUPS Z10, 2304(BX)
-	VMOVUPS Z11, 2560(BX)
-	VMOVUPS Z12, 2816(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00000c00, BX
-	SUBQ    $0x00000003, DX
-	JMP     rows19
-
-fewer20:
 rows25:
-	CMPQ    DX, $0x00000002
-	JLT     fewer26
-	TESTQ   SI, SI
-	JEQ     begin27
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	VMOVUPS 1024(BX), Z5
-	VMOVUPS 1280(BX), Z6
-	VMOVUPS 1536(BX), Z7
-	VMOVUPS 1792(BX), Z8
-	JMP     begun28
+	CMPQ rows+16(FP), $0x00000001
+	JLT  fewer26
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin27:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
+columns27:
+	TESTQ BX, BX
+	JLE   multiplied28
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R8
+	MOVQ  DX, R9
+	LEAQ  (R9)(R8*2), R10
+	ADDQ  R8, R10
+	MOVQ  time+56(FP), R11
 
-begun28:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
+time29:
+	MOVQ    steps+48(FP), R12
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin30
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	JMP     begun31
 
-step29:
+begin30:
+	VMOVUPS (R9), Z1
+	VMOVUPS (R9)(R8*1), Z3
+	VMOVUPS (R9)(R8*2), Z5
+	VMOVUPS (R10), Z2
+	VMOVUPS (DI), Z4
+	VMULPS  Z4, Z1, Z1
+	VMULPS  Z4, Z3, Z3
+	VMULPS  Z4, Z5, Z5
+	VMULPS  Z4, Z2, Z7
+	VMOVUPS 64(R9), Z2
+	VMOVUPS 64(R9)(R8*1), Z4
+	VMOVUPS 64(R9)(R8*2), Z6
+	VMOVUPS 64(R10), Z8
+	VMOVUPS 64(DI), Z9
+	VMULPS  Z9, Z2, Z2
+	VMULPS  Z9, Z4, Z4
+	VMULPS  Z9, Z6, Z6
+	VMULPS  Z9, Z8, Z8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	ADDQ    $0x00000080, R10
+	DECQ    R12
+
+begun31:
+step32:
 	TESTQ   R12, R12
-	JLE     end30
-	VMOVUPS (R10), Z9
-	VMOVUPS (R10)(R8*1), Z10
-	VMOVUPS (R10)(R8*2), Z11
-	VMOVUPS (R11), Z12
-	VMOVUPS (R9), Z13
-	VMULPS  Z13, Z9, Z14
-	VADDPS  Z14, Z1, Z1
-	VMULPS  Z13, Z10, Z14
-	VADDPS  Z14, Z2, Z2
-	VMULPS  Z13, Z11, Z14
-	VADDPS  Z14, Z3, Z3
-	VMULPS  Z13, Z12, Z13
-	VADDPS  Z13, Z4, Z4
-	VMOVUPS (R9)(R8*1), Z13
+	JLE     end33
+	VMOVUPS (R9), Z9
+	VMOVUPS (R9)(R8*1), Z10
+	VMOVUPS (R9)(R8*2), Z11
+	VMOVUPS (R10), Z12
+	VMOVUPS (DI), Z13
 	VMULPS  Z13, Z9, Z9
-	VADDPS  Z9, Z5, Z5
+	VADDPS  Z9, Z1, Z1
 	VMULPS  Z13, Z10, Z9
-	VADDPS  Z9, Z6, Z6
+	VADDPS  Z9, Z3, Z3
 	VMULPS  Z13, Z11, Z9
+	VADDPS  Z9, Z5, Z5
+	VMULPS  Z13, Z12, Z9
 	VADDPS  Z9, Z7, Z7
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 64(R9)(R8*1), Z10
+	VMOVUPS 64(R9)(R8*2), Z11
+	VMOVUPS 64(R10), Z12
+	VMOVUPS 64(DI), Z13
+	VMULPS  Z13, Z9, Z9
+	VADDPS  Z9, Z2, Z2
+	VMULPS  Z13, Z10, Z9
+	VADDPS  Z9, Z4, Z4
+	VMULPS  Z13, Z11, Z9
+	VADDPS  Z9, Z6, Z6
 	VMULPS  Z13, Z12, Z9
 	VADDPS  Z9, Z8, Z8
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	ADDQ    $0x00000080, R10
 	DECQ    R12
-	JMP     step29
+	JMP     step32
 
-end30:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	VMOVUPS Z5, 1024(BX)
-	VMOVUPS Z6, 1280(BX)
-	VMOVUPS Z7, 1536(BX)
-	VMOVUPS Z8, 1792(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00000800, BX
-	SUBQ    $0x00000002, DX
-	JMP     rows25
+end33:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold34
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	JMP     done35
+
+fold34:
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z3, Z3
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z8, Z7, Z7
+	TESTQ   $0x00000001, R11
+	JNE     await36
+	VMOVUPS Z1, (CX)
+	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z5, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	JMP     done35
+
+await36:
+	VADDPS        (CX), Z1, Z1
+	VADDPS        64(CX), Z3, Z3
+	VADDPS        128(CX), Z5, Z5
+	VADDPS        192(CX), Z7, Z7
+	MOVQ          sumsRow+96(FP), R12
+	MOVQ          SI, R12
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X1, X2, X1
+	VEXTRACTF64X4 $0x01, Z3, Y2
+	VADDPS        Y2, Y3, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X3
+	VEXTRACTF64X4 $0x01, Z5, Y2
+	VADDPS        Y2, Y5, Y2
+	VEXTRACTF128  $0x01, Y2, X4
+	VADDPS        X4, X2, X4
+	VEXTRACTF64X4 $0x01, Z7, Y2
+	VADDPS        Y2, Y7, Y2
+	VEXTRACTF128  $0x01, Y2, X5
+	VADDPS        X5, X2, X5
+	VUNPCKLPD     X3, X1, X2
+	VUNPCKHPD     X3, X1, X1
+	VADDPS        X1, X2, X1
+	VUNPCKLPD     X5, X4, X2
+	VUNPCKHPD     X5, X4, X3
+	VADDPS        X3, X2, X3
+	VSHUFPS       $0x88, X3, X1, X2
+	VSHUFPS       $0xdd, X3, X1, X1
+	VADDPS        X1, X2, X2
+	VADDPS        X0, X2, X2
+	VMOVUPS       X2, (R12)
+
+done35:
+	ADDQ $0x00000200, AX
+	INCQ R11
+	CMPQ R11, end+64(FP)
+	JLT  time29
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns27
+
+multiplied28:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000001, rows+16(FP)
+	JMP    rows25
 
 fewer26:
-rows31:
-	CMPQ    DX, $0x00000001
-	JLT     fewer32
-	TESTQ   SI, SI
-	JEQ     begin33
-	VMOVUPS (BX), Z1
-	VMOVUPS 256(BX), Z2
-	VMOVUPS 512(BX), Z3
-	VMOVUPS 768(BX), Z4
-	JMP     begun34
-
-begin33:
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-
-begun34:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
-
-step35:
-	TESTQ   R12, R12
-	JLE     end36
-	VMOVUPS (R10), Z5
-	VMOVUPS (R10)(R8*1), Z6
-	VMOVUPS (R10)(R8*2), Z7
-	VMOVUPS (R11), Z8
-	VMOVUPS (R9), Z9
-	VMULPS  Z9, Z5, Z5
-	VADDPS  Z5, Z1, Z1
-	VMULPS  Z9, Z6, Z5
-	VADDPS  Z5, Z2, Z2
-	VMULPS  Z9, Z7, Z5
-	VADDPS  Z5, Z3, Z3
-	VMULPS  Z9, Z8, Z5
-	VADDPS  Z5, Z4, Z4
-	ADDQ    $0x00000040, R9
-	ADDQ    $0x00000040, R10
-	ADDQ    $0x00000040, R11
-	DECQ    R12
-	JMP     step35
-
-end36:
-	VMOVUPS Z1, (BX)
-	VMOVUPS Z2, 256(BX)
-	VMOVUPS Z3, 512(BX)
-	VMOVUPS Z4, 768(BX)
-	ADDQ    R8, CX
-	ADDQ    $0x00000400, BX
-	SUBQ    $0x00000001, DX
-	JMP     rows31
-
-fewer32:
 	VZEROUPPER
 	RET
 
-// func weightTilesAVX2(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+// func weightTilesAVX2(x *float32, xRow int, rows int, w *float32, wRow int, columns int, steps int, time int, end int, lanes *float32, more int, sums *float32, sumsRow int, folding int, folds *float32, foldsTile int)
 // Requires: AVX
-TEXT ·weightTilesAVX2(SB), NOSPLIT, $0-48
-	MOVQ   steps+24(FP), AX
-	MOVQ   x+0(FP), CX
-	MOVQ   rows+8(FP), DX
-	MOVQ   lanes+32(FP), BX
-	MOVQ   more+40(FP), SI
+TEXT ·weightTilesAVX2(SB), NOSPLIT, $0-128
 	VXORPS X0, X0, X0
-	MOVQ   w+16(FP), DI
-	IMUL3Q $0x00000020, AX, R8
+	MOVQ   lanes+72(FP), AX
+	MOVQ   folds+112(FP), CX
 
 rows1:
-	CMPQ    DX, $0x00000002
-	JLT     fewer2
-	TESTQ   SI, SI
-	JEQ     begin3
-	VMOVUPS (BX), Y1
-	VMOVUPS 256(BX), Y2
-	VMOVUPS 512(BX), Y3
-	VMOVUPS 768(BX), Y4
-	VMOVUPS 1024(BX), Y5
-	VMOVUPS 1280(BX), Y6
-	VMOVUPS 1536(BX), Y7
-	VMOVUPS 1792(BX), Y8
-	JMP     begun4
+	CMPQ rows+16(FP), $0x00000002
+	JLT  fewer2
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin3:
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
+columns3:
+	TESTQ BX, BX
+	JLE   multiplied4
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	MOVQ  time+56(FP), R12
 
-begun4:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
+time5:
+	MOVQ    steps+48(FP), R13
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin6
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	VMOVUPS 128(AX), Y5
+	VMOVUPS 160(AX), Y6
+	VMOVUPS 192(AX), Y7
+	VMOVUPS 224(AX), Y8
+	JMP     begun7
 
-step5:
-	TESTQ   R12, R12
-	JLE     end6
+begin6:
+	VMOVUPS (R10), Y5
+	VMOVUPS (R10)(R9*1), Y6
+	VMOVUPS (R10)(R9*2), Y7
+	VMOVUPS (R11), Y8
+	VMOVUPS (DI), Y4
+	VMULPS  Y4, Y5, Y1
+	VMULPS  Y4, Y6, Y2
+	VMULPS  Y4, Y7, Y3
+	VMULPS  Y4, Y8, Y4
+	VMOVUPS (DI)(R8*1), Y9
+	VMULPS  Y9, Y5, Y5
+	VMULPS  Y9, Y6, Y6
+	VMULPS  Y9, Y7, Y7
+	VMULPS  Y9, Y8, Y8
+	ADDQ    $0x00000020, DI
+	ADDQ    $0x00000020, R10
+	ADDQ    $0x00000020, R11
+	DECQ    R13
+
+begun7:
+step8:
+	TESTQ   R13, R13
+	JLE     end9
 	VMOVUPS (R10), Y9
-	VMOVUPS (R10)(R8*1), Y10
-	VMOVUPS (R10)(R8*2), Y11
+	VMOVUPS (R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y11
 	VMOVUPS (R11), Y12
-	VMOVUPS (R9), Y13
+	VMOVUPS (DI), Y13
 	VMULPS  Y13, Y9, Y14
 	VADDPS  Y14, Y1, Y1
 	VMULPS  Y13, Y10, Y14
@@ -2943,7 +3298,7 @@ step5:
 	VADDPS  Y14, Y3, Y3
 	VMULPS  Y13, Y12, Y13
 	VADDPS  Y13, Y4, Y4
-	VMOVUPS (R9)(R8*1), Y13
+	VMOVUPS (DI)(R8*1), Y13
 	VMULPS  Y13, Y9, Y9
 	VADDPS  Y9, Y5, Y5
 	VMULPS  Y13, Y10, Y9
@@ -2952,60 +3307,205 @@ step5:
 	VADDPS  Y9, Y7, Y7
 	VMULPS  Y13, Y12, Y9
 	VADDPS  Y9, Y8, Y8
-	ADDQ    $0x00000020, R9
+	ADDQ    $0x00000020, DI
 	ADDQ    $0x00000020, R10
 	ADDQ    $0x00000020, R11
-	DECQ    R12
-	JMP     step5
+	DECQ    R13
+	JMP     step8
 
-end6:
-	VMOVUPS Y1, (BX)
-	VMOVUPS Y2, 256(BX)
-	VMOVUPS Y3, 512(BX)
-	VMOVUPS Y4, 768(BX)
-	VMOVUPS Y5, 1024(BX)
-	VMOVUPS Y6, 1280(BX)
-	VMOVUPS Y7, 1536(BX)
-	VMOVUPS Y8, 1792(BX)
-	ADDQ    R8, CX
-	ADDQ    R8, CX
-	ADDQ    $0x00000800, BX
-	SUBQ    $0x00000002, DX
-	JMP     rows1
+end9:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold10
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	VMOVUPS Y5, 128(AX)
+	VMOVUPS Y6, 160(AX)
+	VMOVUPS Y7, 192(AX)
+	VMOVUPS Y8, 224(AX)
+	JMP     done11
+
+fold10:
+	TESTQ   $0x00000001, R12
+	JNE     await12
+	VMOVUPS Y1, (CX)
+	VMOVUPS Y2, 32(CX)
+	VMOVUPS Y3, 64(CX)
+	VMOVUPS Y4, 96(CX)
+	VMOVUPS Y5, 128(CX)
+	VMOVUPS Y6, 160(CX)
+	VMOVUPS Y7, 192(CX)
+	VMOVUPS Y8, 224(CX)
+	JMP     done11
+
+await12:
+	VADDPS  (CX), Y1, Y1
+	VADDPS  32(CX), Y2, Y2
+	VADDPS  64(CX), Y3, Y3
+	VADDPS  96(CX), Y4, Y4
+	VADDPS  128(CX), Y5, Y5
+	VADDPS  160(CX), Y6, Y6
+	VADDPS  192(CX), Y7, Y7
+	VADDPS  224(CX), Y8, Y8
+	TESTQ   $0x00000002, R12
+	JNE     await13
+	VMOVUPS Y1, 256(CX)
+	VMOVUPS Y2, 288(CX)
+	VMOVUPS Y3, 320(CX)
+	VMOVUPS Y4, 352(CX)
+	VMOVUPS Y5, 384(CX)
+	VMOVUPS Y6, 416(CX)
+	VMOVUPS Y7, 448(CX)
+	VMOVUPS Y8, 480(CX)
+	JMP     done11
+
+await13:
+	VADDPS  256(CX), Y1, Y1
+	VADDPS  288(CX), Y2, Y2
+	VADDPS  320(CX), Y3, Y3
+	VADDPS  352(CX), Y4, Y4
+	VADDPS  384(CX), Y5, Y5
+	VADDPS  416(CX), Y6, Y6
+	VADDPS  448(CX), Y7, Y7
+	VADDPS  480(CX), Y8, Y8
+	TESTQ   $0x00000004, R12
+	JNE     await14
+	VMOVUPS Y1, 512(CX)
+	VMOVUPS Y2, 544(CX)
+	VMOVUPS Y3, 576(CX)
+	VMOVUPS Y4, 608(CX)
+	VMOVUPS Y5, 640(CX)
+	VMOVUPS Y6, 672(CX)
+	VMOVUPS Y7, 704(CX)
+	VMOVUPS Y8, 736(CX)
+	JMP     done11
+
+await14:
+	VADDPS       512(CX), Y1, Y1
+	VADDPS       544(CX), Y2, Y2
+	VADDPS       576(CX), Y3, Y3
+	VADDPS       608(CX), Y4, Y4
+	VADDPS       640(CX), Y5, Y5
+	VADDPS       672(CX), Y6, Y6
+	VADDPS       704(CX), Y7, Y7
+	VADDPS       736(CX), Y8, Y8
+	MOVQ         sumsRow+96(FP), R13
+	MOVQ         SI, R14
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X9
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VEXTRACTF128 $0x01, Y4, X3
+	VADDPS       X3, X4, X3
+	VUNPCKLPD    X1, X9, X4
+	VUNPCKHPD    X1, X9, X1
+	VADDPS       X1, X4, X1
+	VUNPCKLPD    X3, X2, X4
+	VUNPCKHPD    X3, X2, X2
+	VADDPS       X2, X4, X2
+	VSHUFPS      $0x88, X2, X1, X3
+	VSHUFPS      $0xdd, X2, X1, X1
+	VADDPS       X1, X3, X3
+	VADDPS       X0, X3, X3
+	VMOVUPS      X3, (R14)
+	VEXTRACTF128 $0x01, Y5, X1
+	VADDPS       X1, X5, X1
+	VEXTRACTF128 $0x01, Y6, X2
+	VADDPS       X2, X6, X2
+	VEXTRACTF128 $0x01, Y7, X3
+	VADDPS       X3, X7, X3
+	VEXTRACTF128 $0x01, Y8, X4
+	VADDPS       X4, X8, X4
+	VUNPCKLPD    X2, X1, X5
+	VUNPCKHPD    X2, X1, X1
+	VADDPS       X1, X5, X1
+	VUNPCKLPD    X4, X3, X2
+	VUNPCKHPD    X4, X3, X3
+	VADDPS       X3, X2, X3
+	VSHUFPS      $0x88, X3, X1, X2
+	VSHUFPS      $0xdd, X3, X1, X1
+	VADDPS       X1, X2, X2
+	VADDPS       X0, X2, X2
+	VMOVUPS      X2, (R14)(R13*1)
+
+done11:
+	ADDQ $0x00000100, AX
+	INCQ R12
+	CMPQ R12, end+64(FP)
+	JLT  time5
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns3
+
+multiplied4:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000002, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000002, rows+16(FP)
+	JMP    rows1
 
 fewer2:
-rows7:
-	CMPQ    DX, $0x00000001
-	JLT     fewer8
-	TESTQ   SI, SI
-	JEQ     begin9
-	VMOVUPS (BX), Y1
-	VMOVUPS 256(BX), Y2
-	VMOVUPS 512(BX), Y3
-	VMOVUPS 768(BX), Y4
-	JMP     begun10
+rows15:
+	CMPQ rows+16(FP), $0x00000001
+	JLT  fewer16
+	MOVQ w+24(FP), DX
+	MOVQ columns+40(FP), BX
+	MOVQ sums+88(FP), SI
 
-begin9:
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
+columns17:
+	TESTQ BX, BX
+	JLE   multiplied18
+	MOVQ  x+0(FP), DI
+	MOVQ  xRow+8(FP), R8
+	MOVQ  wRow+32(FP), R8
+	MOVQ  DX, R9
+	LEAQ  (R9)(R8*2), R10
+	ADDQ  R8, R10
+	MOVQ  time+56(FP), R11
 
-begun10:
-	MOVQ CX, R9
-	MOVQ DI, R10
-	LEAQ (R10)(R8*2), R11
-	ADDQ R8, R11
-	MOVQ AX, R12
+time19:
+	MOVQ    steps+48(FP), R12
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin20
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	JMP     begun21
 
-step11:
+begin20:
+	VMOVUPS (R9), Y1
+	VMOVUPS (R9)(R8*1), Y2
+	VMOVUPS (R9)(R8*2), Y3
+	VMOVUPS (R10), Y4
+	VMOVUPS (DI), Y5
+	VMULPS  Y5, Y1, Y1
+	VMULPS  Y5, Y2, Y2
+	VMULPS  Y5, Y3, Y3
+	VMULPS  Y5, Y4, Y4
+	ADDQ    $0x00000020, DI
+	ADDQ    $0x00000020, R9
+	ADDQ    $0x00000020, R10
+	DECQ    R12
+
+begun21:
+step22:
 	TESTQ   R12, R12
-	JLE     end12
-	VMOVUPS (R10), Y5
-	VMOVUPS (R10)(R8*1), Y6
-	VMOVUPS (R10)(R8*2), Y7
-	VMOVUPS (R11), Y8
-	VMOVUPS (R9), Y9
+	JLE     end23
+	VMOVUPS (R9), Y5
+	VMOVUPS (R9)(R8*1), Y6
+	VMOVUPS (R9)(R8*2), Y7
+	VMOVUPS (R10), Y8
+	VMOVUPS (DI), Y9
 	VMULPS  Y9, Y5, Y5
 	VADDPS  Y5, Y1, Y1
 	VMULPS  Y9, Y6, Y5
@@ -3014,23 +3514,106 @@ step11:
 	VADDPS  Y5, Y3, Y3
 	VMULPS  Y9, Y8, Y5
 	VADDPS  Y5, Y4, Y4
+	ADDQ    $0x00000020, DI
 	ADDQ    $0x00000020, R9
 	ADDQ    $0x00000020, R10
-	ADDQ    $0x00000020, R11
 	DECQ    R12
-	JMP     step11
+	JMP     step22
 
-end12:
-	VMOVUPS Y1, (BX)
-	VMOVUPS Y2, 256(BX)
-	VMOVUPS Y3, 512(BX)
-	VMOVUPS Y4, 768(BX)
-	ADDQ    R8, CX
-	ADDQ    $0x00000400, BX
-	SUBQ    $0x00000001, DX
-	JMP     rows7
+end23:
+	CMPQ    folding+104(FP), $0x00
+	JNE     fold24
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	JMP     done25
 
-fewer8:
+fold24:
+	TESTQ   $0x00000001, R11
+	JNE     await26
+	VMOVUPS Y1, (CX)
+	VMOVUPS Y2, 32(CX)
+	VMOVUPS Y3, 64(CX)
+	VMOVUPS Y4, 96(CX)
+	JMP     done25
+
+await26:
+	VADDPS  (CX), Y1, Y1
+	VADDPS  32(CX), Y2, Y2
+	VADDPS  64(CX), Y3, Y3
+	VADDPS  96(CX), Y4, Y4
+	TESTQ   $0x00000002, R11
+	JNE     await27
+	VMOVUPS Y1, 128(CX)
+	VMOVUPS Y2, 160(CX)
+	VMOVUPS Y3, 192(CX)
+	VMOVUPS Y4, 224(CX)
+	JMP     done25
+
+await27:
+	VADDPS  128(CX), Y1, Y1
+	VADDPS  160(CX), Y2, Y2
+	VADDPS  192(CX), Y3, Y3
+	VADDPS  224(CX), Y4, Y4
+	TESTQ   $0x00000004, R11
+	JNE     await28
+	VMOVUPS Y1, 256(CX)
+	VMOVUPS Y2, 288(CX)
+	VMOVUPS Y3, 320(CX)
+	VMOVUPS Y4, 352(CX)
+	JMP     done25
+
+await28:
+	VADDPS       256(CX), Y1, Y1
+	VADDPS       288(CX), Y2, Y2
+	VADDPS       320(CX), Y3, Y3
+	VADDPS       352(CX), Y4, Y4
+	MOVQ         sumsRow+96(FP), R12
+	MOVQ         SI, R12
+	VEXTRACTF128 $0x01, Y1, X5
+	VADDPS       X5, X1, X5
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VEXTRACTF128 $0x01, Y4, X3
+	VADDPS       X3, X4, X3
+	VUNPCKLPD    X1, X5, X4
+	VUNPCKHPD    X1, X5, X1
+	VADDPS       X1, X4, X1
+	VUNPCKLPD    X3, X2, X4
+	VUNPCKHPD    X3, X2, X2
+	VADDPS       X2, X4, X2
+	VSHUFPS      $0x88, X2, X1, X3
+	VSHUFPS      $0xdd, X2, X1, X1
+	VADDPS       X1, X3, X3
+	VADDPS       X0, X3, X3
+	VMOVUPS      X3, (R12)
+
+done25:
+	ADDQ $0x00000080, AX
+	INCQ R11
+	CMPQ R11, end+64(FP)
+	JLT  time19
+	ADDQ foldsTile+120(FP), CX
+	MOVQ wRow+32(FP), DI
+	LEAQ (DX)(DI*4), DX
+	ADDQ $0x00000010, SI
+	SUBQ $0x04, BX
+	JMP  columns17
+
+multiplied18:
+	MOVQ   xRow+8(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, x+0(FP)
+	MOVQ   sumsRow+96(FP), DX
+	IMUL3Q $0x00000001, DX, DX
+	ADDQ   DX, sums+88(FP)
+	SUBQ   $0x00000001, rows+16(FP)
+	JMP    rows15
+
+fewer16:
 	VZEROUPPER
 	RET
 
@@ -3041,8 +3624,6 @@ TEXT ·packStripesAVX512(SB), NOSPLIT, $0-32
 	MOVQ steps+8(FP), CX
 	MOVQ to+16(FP), DX
 	MOVQ apart+24(FP), BX
-	LEAQ (DX)(BX*2), SI
-	ADDQ BX, SI
 
 stripe:
 	TESTQ   CX, CX
@@ -3052,12 +3633,11 @@ stripe:
 	VMOVUPS 64(AX), Z0
 	VMOVUPS Z0, (DX)(BX*1)
 	VMOVUPS 128(AX), Z0
-	VMOVUPS Z0, (DX)(BX*2)
+	VMOVUPS Z0, 64(DX)
 	VMOVUPS 192(AX), Z0
-	VMOVUPS Z0, (SI)
+	VMOVUPS Z0, 64(DX)(BX*1)
 	ADDQ    $0x00000100, AX
-	ADDQ    $0x00000040, DX
-	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000080, DX
 	DECQ    CX
 	JMP     stripe
 
@@ -3083,17 +3663,17 @@ stripe:
 	VMOVUPS (AX), Y0
 	VMOVUPS Y0, (DX)
 	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, (DX)(BX*1)
+	VMOVUPS Y0, (SI)(BX*1)
 	VMOVUPS 64(AX), Y0
 	VMOVUPS Y0, (DX)(BX*2)
 	VMOVUPS 96(AX), Y0
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y0, (DI)
 	VMOVUPS 128(AX), Y0
-	VMOVUPS Y0, (SI)(BX*1)
+	VMOVUPS Y0, (DX)(BX*1)
 	VMOVUPS 160(AX), Y0
 	VMOVUPS Y0, (SI)(BX*2)
 	VMOVUPS 192(AX), Y0
-	VMOVUPS Y0, (DI)
+	VMOVUPS Y0, (SI)
 	VMOVUPS 224(AX), Y0
 	VMOVUPS Y0, (DI)(BX*1)
 	ADDQ    $0x00000100, AX
@@ -3125,10 +3705,6 @@ row:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPS        X0, X1, X0
 	VMOVUPS       256(AX), Z1
 	VMOVUPS       320(AX), Z2
 	VMOVUPS       384(AX), Z3
@@ -3136,10 +3712,6 @@ row:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VADDPS        Y2, Y1, Y2
-	VEXTRACTF128  $0x01, Y2, X1
-	VADDPS        X1, X2, X1
 	VMOVUPS       512(AX), Z2
 	VMOVUPS       576(AX), Z3
 	VMOVUPS       640(AX), Z4
@@ -3147,10 +3719,6 @@ row:
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
 	VADDPS        Z3, Z2, Z2
-	VEXTRACTF64X4 $0x01, Z2, Y3
-	VADDPS        Y3, Y2, Y3
-	VEXTRACTF128  $0x01, Y3, X2
-	VADDPS        X2, X3, X2
 	VMOVUPS       768(AX), Z3
 	VMOVUPS       832(AX), Z4
 	VMOVUPS       896(AX), Z5
@@ -3158,6 +3726,18 @@ row:
 	VADDPS        Z5, Z3, Z3
 	VADDPS        Z6, Z4, Z4
 	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X0
+	VADDPS        X0, X4, X0
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VADDPS        Y4, Y1, Y4
+	VEXTRACTF128  $0x01, Y4, X1
+	VADDPS        X1, X4, X1
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VADDPS        Y4, Y2, Y4
+	VEXTRACTF128  $0x01, Y4, X2
+	VADDPS        X2, X4, X2
 	VEXTRACTF64X4 $0x01, Z3, Y4
 	VADDPS        Y4, Y3, Y4
 	VEXTRACTF128  $0x01, Y4, X3
@@ -3207,9 +3787,7 @@ row:
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VMOVUPS      256(AX), Y0
+	VMOVUPS      256(AX), Y1
 	VMOVUPS      288(AX), Y2
 	VMOVUPS      320(AX), Y3
 	VMOVUPS      352(AX), Y4
@@ -3217,16 +3795,14 @@ row:
 	VMOVUPS      416(AX), Y6
 	VMOVUPS      448(AX), Y7
 	VMOVUPS      480(AX), Y8
-	VADDPS       Y5, Y0, Y0
+	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
 	VADDPS       Y8, Y4, Y4
-	VADDPS       Y3, Y0, Y0
+	VADDPS       Y3, Y1, Y1
 	VADDPS       Y4, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X2
-	VMOVUPS      512(AX), Y0
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      512(AX), Y2
 	VMOVUPS      544(AX), Y3
 	VMOVUPS      576(AX), Y4
 	VMOVUPS      608(AX), Y5
@@ -3234,16 +3810,14 @@ row:
 	VMOVUPS      672(AX), Y7
 	VMOVUPS      704(AX), Y8
 	VMOVUPS      736(AX), Y9
-	VADDPS       Y6, Y0, Y0
+	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
 	VADDPS       Y8, Y4, Y4
 	VADDPS       Y9, Y5, Y5
-	VADDPS       Y4, Y0, Y0
+	VADDPS       Y4, Y2, Y2
 	VADDPS       Y5, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X3
-	VADDPS       X3, X0, X3
-	VMOVUPS      768(AX), Y0
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      768(AX), Y3
 	VMOVUPS      800(AX), Y4
 	VMOVUPS      832(AX), Y5
 	VMOVUPS      864(AX), Y6
@@ -3251,25 +3825,31 @@ row:
 	VMOVUPS      928(AX), Y8
 	VMOVUPS      960(AX), Y9
 	VMOVUPS      992(AX), Y10
-	VADDPS       Y7, Y0, Y0
+	VADDPS       Y7, Y3, Y3
 	VADDPS       Y8, Y4, Y4
 	VADDPS       Y9, Y5, Y5
 	VADDPS       Y10, Y6, Y6
-	VADDPS       Y5, Y0, Y0
+	VADDPS       Y5, Y3, Y3
 	VADDPS       Y6, Y4, Y4
-	VADDPS       Y4, Y0, Y0
+	VADDPS       Y4, Y3, Y3
 	VEXTRACTF128 $0x01, Y0, X4
 	VADDPS       X4, X0, X4
-	VUNPCKLPD    X2, X1, X0
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VUNPCKLPD    X0, X4, X3
+	VUNPCKHPD    X0, X4, X0
+	VADDPS       X0, X3, X0
+	VUNPCKLPD    X2, X1, X3
 	VUNPCKHPD    X2, X1, X1
-	VADDPS       X1, X0, X1
-	VUNPCKLPD    X4, X3, X0
-	VUNPCKHPD    X4, X3, X2
-	VADDPS       X2, X0, X2
-	VSHUFPS      $0x88, X2, X1, X0
-	VSHUFPS      $0xdd, X2, X1, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (DX)
+	VADDPS       X1, X3, X1
+	VSHUFPS      $0x88, X1, X0, X2
+	VSHUFPS      $0xdd, X1, X0, X0
+	VADDPS       X0, X2, X2
+	VMOVUPS      X2, (DX)
 	ADDQ         $0x00000400, AX
 	ADDQ         BX, DX
 	DECQ         CX

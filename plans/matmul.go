@@ -70,7 +70,7 @@ var matmul = op{
 			pl.run = small
 			return nil
 		}
-		mm.far = isFar(mm.m, tensor.NumElements(other), dtype.Size())
+		mm.far = isFar(mm.m, tensor.NumElements(other), dtype)
 		threads := int64(pl.threads())
 		mm.divide(threads)
 		threads = min(threads, mm.jobs)
@@ -95,13 +95,18 @@ const matmulTileCost = 1 << 9
 
 // isFar reports whether so many elements of other are taken to lie in memory: what is
 // soon out of the nearest caches, since other matrices come between two products with
-// one. A row or two of f32 and f64 pass what the last cache holds faster without being
-// told to ask in advance.
-func isFar(m, elements, size int64) bool {
-	if m <= 2 && size > 2 {
-		return elements*size > streamFrom/2
+// one. A row or two pass what the last cache holds faster without being told to ask in
+// advance, since two squares are turned at a time; but for f16, of which two vectors are
+// in a line that may be gone before the second one is read.
+func isFar(m, elements int64, d tensor.DType) bool {
+	bytes := elements * d.Size()
+	switch {
+	case m > 2 || d == tensor.F16:
+		return bytes > streamFrom/64
+	case d == tensor.BF16:
+		return bytes > streamFrom/4
 	}
-	return elements*size > streamFrom/64
+	return bytes > streamFrom/2
 }
 
 // matmulPlan is how one problem runs.

@@ -2,6 +2,7 @@ package plans_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Rows of weights longer than what is packed at a time, groups that begin before
@@ -26,6 +28,8 @@ func TestWeightOnlyLinearLong(t *testing.T) {
 			m, k = 1+rng.IntN(6), 64000+rng.IntN(4000)
 		case 2:
 			m, k, n = 40+rng.IntN(120), rng.IntN(300), 60+rng.IntN(20)
+		case 3:
+			m, k, n = 60+rng.IntN(90), 900+rng.IntN(4000), 1+rng.IntN(20)
 		}
 		switch rng.IntN(3) {
 		case 0:
@@ -48,6 +52,30 @@ func TestWeightOnlyLinearLong(t *testing.T) {
 				continue
 			}
 			require.NoError(t, c.Compare(got, want), "%s\n%s", c.Text, row)
+		}
+	}
+}
+
+// Sums begin at +0, also where kernels begin with a product that is -0.
+func TestWeightOnlyLinearOfNegativeZeros(t *testing.T) {
+	const n = 5
+	for _, row := range rowsOf("weight_only_linear") {
+		for _, k := range []int64{1, 64, 100, 1025, 2049, 4097} {
+			for _, m := range []int64{1, 2, 3, 5, 8} {
+				weight, scale := tensor.New(tensor.S8, n, k), tensor.New(tensor.F32, n, 1)
+				fill(weight, func() int8 { return -1 })
+				fill(scale, func() float32 { return 1 })
+				y := tensor.New(tensor.F32, m, n)
+				args := []tensor.View{tensor.New(tensor.F32, m, k), weight, scale, {}, {}, y}
+				p, err := plans.Parse(fmt.Sprintf("weight_only_linear x=f32[%d,%d] weight=s8[%d,%d] group_size=%d weight_scale=f32 bias=none", m, k, n, k, k))
+				require.NoError(t, err)
+				plan, err := plans.Select(0, p, plans.Preference{Row: row})
+				require.NoError(t, err)
+				require.NoError(t, plan.Run(0, tensor.Bytes(tensor.New(tensor.I64, plan.WorkspaceSize()/8+1)), args))
+				for _, bits := range tensor.Slice[float32](y) {
+					require.Zero(t, math.Float32bits(bits), "%s, %d rows, K = %d", row, m, k)
+				}
+			}
 		}
 	}
 }

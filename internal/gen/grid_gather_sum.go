@@ -1,6 +1,9 @@
 package main
 
-import "github.com/mmcloughlin/avo/operand"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // What is done with taps that were gathered.
 
@@ -33,6 +36,9 @@ func (k *gridKernel) splitTaps(dims int) {
 func (k *gridKernel) convertRow(widen bool) {
 	from, to := param(k.c, "from"), param(k.c, "to")
 	k.n = param(k.c, "n")
+	if k.out == bf16 && k.isa.masks && !widen {
+		k.narrowPairs(from, to)
+	}
 	k.forVectors(func() {
 		if widen {
 			v := k.out.load(k.kernel, memory{operand.Mem{Base: from, Index: k.i, Scale: 2}})
@@ -41,6 +47,31 @@ func (k *gridKernel) convertRow(widen bool) {
 			k.storeAt(value{loadWhole(k.kernel, memory{operand.Mem{Base: from, Index: k.i, Scale: 4}})}, to, k.i)
 		}
 	})
+}
+
+// narrowPairs rounds two vectors at a time, whose words one instruction puts together.
+func (k *gridKernel) narrowPairs(from, to reg.GPVirtual) {
+	c, pair, one := k.c, k.newLabel("pair"), k.newLabel("one")
+	var names []string
+	for _, m := range []memory{k.constant(lastKept), k.constant(halfLess), k.constant(half), k.constant(quietNaN), k.wordNumbers(1)} {
+		names = append(names, m.Symbol.Name)
+	}
+	k.pin(names)
+	group := k.group
+	k.group = 2
+	c.Label(pair)
+	branch(c.CMPQ, k.n, operand.U32(2*k.lanes), c.JLT, one)
+	v := k.newValue()
+	for i := range v {
+		k.emit("VMOVUPS", operand.Mem{Base: from, Disp: i * k.isa.bytes}, v[i])
+	}
+	k.put(packBF16(k.kernel, v), memory{operand.Mem{Base: to}})
+	c.ADDQ(operand.U32(2*k.isa.bytes), from)
+	c.ADDQ(operand.U32(k.isa.bytes), to)
+	c.SUBQ(operand.U32(2*k.lanes), k.n)
+	c.JMP(operand.LabelRef(pair))
+	c.Label(one)
+	k.group = group
 }
 
 // sampleTaps sums them.

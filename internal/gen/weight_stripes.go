@@ -31,8 +31,9 @@ func weightStripes(c *build.Context) {
 			if t.widen == "" {
 				doc = "weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first."
 			}
-			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more int)",
-				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc)
+			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow int)",
+				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
+				"There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.")
 			w.sums()
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
@@ -43,8 +44,7 @@ func weightStripes(c *build.Context) {
 			}
 			w.stripes(1, row)
 			newWeightReader(c, isa, t.bytes, t.widen, "packWeights"+name, "to *float32, apart int)",
-				"packWeights"+name+" stores vector v of so many stripes of weights (q - zero) * scale one after the",
-				"other, from v times apart, in bytes, on.").pack()
+				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.").pack()
 		}
 	}
 }
@@ -68,7 +68,7 @@ func newWeightReader(c *build.Context, isa *isa, bytes int, widen, name, paramet
 		weightKernel: newWeightKernel(c, isa), bytes: bytes, widen: widen,
 		q: param(c, "q"), at: c.GP64(), last: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
 	}
-	w.s, w.z = w.vector(), w.vector()
+	w.steps, w.s, w.z = param(c, "steps"), w.vector(), w.vector()
 	if widen == "" {
 		w.table = w.vector()
 		from := param(c, "codes")
@@ -77,15 +77,15 @@ func newWeightReader(c *build.Context, isa *isa, bytes int, widen, name, paramet
 			w.emit("VMOVUPS", operand.Mem{Base: from, Disp: i * isa.bytes}, *v)
 		}
 	}
-	c.XORQ(w.at, w.at)
-	c.MOVQ(operand.I32(-1), w.last)
+	w.first()
 	c.Load(c.Param("shift"), reg.RCX)
 	return w
 }
 
 // stripes handles some rows of x, and returns.
 func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
-	bytes := w.isa.bytes
+	bytes, column := w.isa.bytes, w.newLabel("column")
+	w.c.Label(column)
 	acc := w.accumulators(count, stripeLanes/w.kernel.lanes, bytes, true)
 	w.turn(acc, w.part)
 	x := w.rowsFrom(w.x, xRow, count)
@@ -96,7 +96,34 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	}, x, laneBytes)
 	w.turn(acc, w.interleave)
 	w.store(acc)
+	w.nextColumn(column)
 	endFunction(w.c)
+}
+
+// nextColumn goes on with the next column, if there is one.
+func (w weightReader) nextColumn(column string) {
+	c, end := w.c, w.newLabel("end")
+	c.DECQ(place(c, "columns"))
+	c.JLE(operand.LabelRef(end))
+	for _, moved := range []struct {
+		name, row string
+		to        reg.GPVirtual
+	}{{"q", "qRow", w.q}, {"scale", "scaleRow", w.scale}} {
+		c.MOVQ(place(c, moved.row), moved.to)
+		c.ADDQ(place(c, moved.name), moved.to)
+		c.MOVQ(moved.to, place(c, moved.name))
+	}
+	c.ADDQ(operand.U32(laneBytes), w.lanes)
+	c.MOVQ(place(c, "steps"), w.steps)
+	w.first()
+	c.JMP(operand.LabelRef(column))
+	c.Label(end)
+}
+
+// first goes to the first positions.
+func (w weightReader) first() {
+	w.c.XORQ(w.at, w.at)
+	w.c.MOVQ(operand.I32(-1), w.last)
 }
 
 // turn changes the order of lanes, two vectors at a time, where that of elements
@@ -114,7 +141,7 @@ func (w weightReader) turn(acc accumulators, change func(a, b reg.VecVirtual) (r
 
 // pack stores weights.
 func (w weightReader) pack() {
-	to := w.rowsFrom(param(w.c, "to"), param(w.c, "apart"), stripeLanes/w.kernel.lanes)
+	to := w.newPackedRows(param(w.c, "to"), param(w.c, "apart"))
 	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
 	var even reg.VecVirtual
 	w.each(func(v int, weights reg.VecVirtual) {
@@ -128,7 +155,7 @@ func (w weightReader) pack() {
 			store(v-1, low)
 			store(v, high)
 		}
-	}, to, w.isa.bytes)
+	}, to.rows, w.together()*w.isa.bytes)
 	endFunction(w.c)
 }
 

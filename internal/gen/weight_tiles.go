@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -20,10 +22,11 @@ type weightKernel struct {
 	x, rows, steps, lanes reg.GPVirtual
 	more                  reg.GPVirtual // 0: lanes are written, and not added to
 	none                  reg.VecVirtual
+	folded, folds         reg.GPVirtual // where sums of tiles go
 }
 
 func newWeightKernel(c *build.Context, isa *isa) weightKernel {
-	return weightKernel{kernel: &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}, steps: param(c, "steps")}
+	return weightKernel{kernel: &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}}
 }
 
 // sums loads what kernels that multiply have.
@@ -78,24 +81,24 @@ func (k weightKernel) add(x any, w, to reg.VecVirtual) {
 	k.emit("VADDPS", product, to, to)
 }
 
-// weightTiles are the kernels for packed stripes: of each row the first lanes, a
-// vector, of all stripes, one after the other.
+// weightTiles are the kernels for packed stripes.
 func weightTiles(c *build.Context) {
 	for _, isa := range isas {
 		name := "weightTiles" + isa.name
-		beginFunction(c, name, "func(x *float32, rows int, w *float32, steps int, lanes *float32, more int)",
-			name+" adds the products of so many vectors of some rows of x with those of 4 rows of w",
-			"to a vector's lanes, or to 0 unless there are more: rows follow each other in x and in w.")
+		beginFunction(c, name, "func(x *float32, xRow, rows int, w *float32, wRow, columns, steps, time, end int, lanes *float32, more int, sums *float32, sumsRow, folding int, folds *float32, foldsTile int)",
+			name+" multiplies rows of x and of w, whose number is columns, a multiple of 4, of so many packed stripes: what is multiplied",
+			"from a time on, to an end. Rows lie xRow and wRow bytes apart. Sums begin with lanes, in an order of their own, if there are more,",
+			"else with 0. They go there unless folding is 1: then they are folded with those of other times, which are in folds, foldsTile",
+			"bytes from tile to tile, and those of the last time go to sums.")
 		k := newWeightKernel(c, isa)
-		k.sums()
-		w, row := param(c, "w"), c.GP64()
-		c.IMUL3Q(operand.U32(isa.bytes), k.steps, row)
-		most := either(isa.masks, 6, 2)
-		for count := most; count > 0; count-- {
+		k.none = k.vector()
+		k.emit("VXORPS", k.none.AsX(), k.none.AsX(), k.none.AsX())
+		k.lanes, k.folds = param(c, "lanes"), param(c, "folds")
+		for count := either(isa.masks, 3, 2); count > 0; count-- {
 			more, fewer := k.newLabel("rows"), k.newLabel("fewer")
 			c.Label(more)
-			branch(c.CMPQ, k.rows, operand.U32(count), c.JLT, fewer)
-			k.tile(count, w, row)
+			branch(c.CMPQ, place(c, "rows"), operand.U32(count), c.JLT, fewer)
+			k.tiles(count)
 			c.JMP(operand.LabelRef(more))
 			c.Label(fewer)
 		}
@@ -103,35 +106,127 @@ func weightTiles(c *build.Context) {
 	}
 }
 
-// tile multiplies some rows of x, and moves on by them.
-func (k weightKernel) tile(count int, wFirst, row reg.GPVirtual) {
+// tiles multiplies some rows of x with all rows of w, and moves on by them.
+func (k weightKernel) tiles(count int) {
 	c := k.c
-	acc := k.accumulators(count, weightRows, laneBytes, true)
-	x, w, left := k.rowsFrom(k.x, row, count), k.rowsFrom(wFirst, row, weightRows), c.GP64()
-	loop, end := k.newLabel("step"), k.newLabel("end")
-	c.MOVQ(k.steps, left)
-	while(c, left, 1, loop, end, func() {
-		var weights [weightRows]reg.VecVirtual
-		for i := range weights {
-			weights[i] = k.vector()
-			k.emit("VMOVUPS", w.at(i), weights[i])
-		}
-		for i, vectors := range acc.vectors {
-			v := k.vector()
-			k.emit("VMOVUPS", x.at(i), v)
-			for j, to := range vectors {
-				k.add(v, weights[j], to)
+	w, columns := param(c, "w"), param(c, "columns")
+	k.folded = param(c, "sums")
+	while(c, columns, weightRows, k.newLabel("columns"), k.newLabel("multiplied"), func() {
+		k.tile(count, w)
+		wRow := param(c, "wRow")
+		c.LEAQ(operand.Mem{Base: w, Index: wRow, Scale: weightRows}, w)
+		c.ADDQ(operand.U32(4*weightRows), k.folded)
+	})
+	for _, moved := range [][2]string{{"x", "xRow"}, {"sums", "sumsRow"}} {
+		row := param(c, moved[1])
+		c.IMUL3Q(operand.U32(count), row, row)
+		c.ADDQ(row, place(c, moved[0]))
+	}
+	c.SUBQ(operand.U32(count), place(c, "rows"))
+}
+
+// tile multiplies some rows of x with 4 of w.
+func (k weightKernel) tile(count int, wFirst reg.GPVirtual) {
+	c, bytes, together := k.c, k.isa.bytes, k.together()
+	x := k.rowsFrom(param(c, "x"), param(c, "xRow"), count)
+	w := k.rowsFrom(wFirst, param(c, "wRow"), weightRows)
+	time, again := param(c, "time"), k.newLabel("time")
+	c.Label(again)
+	acc, left := k.tileSums(count), param(c, "steps")
+	step := func(multiply func(x, weight, sum reg.VecVirtual)) {
+		for at := range together {
+			var weights [weightRows]reg.VecVirtual
+			for i := range weights {
+				weights[i] = k.vector()
+				k.emit("VMOVUPS", w.at(i).Offset(at*bytes), weights[i])
+			}
+			for row, vectors := range acc {
+				v := k.vector()
+				k.emit("VMOVUPS", x.at(row).Offset(at*bytes), v)
+				for i, weight := range weights {
+					multiply(v, weight, vectors[i*together+at])
+				}
 			}
 		}
-		x.moveOn(c, operand.U32(k.isa.bytes))
-		w.moveOn(c, operand.U32(k.isa.bytes))
-	})
-	k.store(acc)
-	for range count {
-		c.ADDQ(row, k.x)
+		x.moveOn(c, operand.U32(together*bytes))
+		w.moveOn(c, operand.U32(together*bytes))
 	}
-	c.ADDQ(operand.U32(count*sumBytes), k.lanes)
-	c.SUBQ(operand.U32(count), k.rows)
+	begin, begun := k.newLabel("begin"), k.newLabel("begun")
+	branch(c.CMPQ, place(c, "more"), operand.Imm(0), c.JEQ, begin)
+	k.eachSum(acc, func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", at, v) })
+	c.JMP(operand.LabelRef(begun))
+	c.Label(begin)
+	step(func(x, weight, sum reg.VecVirtual) { k.emit("VMULPS", x, weight, sum) }) // 0 is added at the end
+	c.DECQ(left)
+	c.Label(begun)
+	while(c, left, 1, k.newLabel("step"), k.newLabel("end"), func() {
+		step(func(x, weight, sum reg.VecVirtual) { k.add(x, weight, sum) })
+	})
+	fold, done := k.newLabel("fold"), k.newLabel("done")
+	branch(c.CMPQ, place(c, "folding"), operand.Imm(0), c.JNE, fold)
+	k.eachSum(acc, func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", v, at) })
+	c.JMP(operand.LabelRef(done))
+	c.Label(fold)
+	k.foldTile(acc, time, done)
+	c.Label(done)
+	c.ADDQ(operand.U32(count*weightRows*together*bytes), k.lanes)
+	c.INCQ(time)
+	branch(c.CMPQ, time, place(c, "end"), c.JLT, again)
+	c.ADDQ(place(c, "foldsTile"), k.folds)
+}
+
+// tileSums returns a row's registers for each row of x: vectors of the first row of w, and so on.
+func (k weightKernel) tileSums(rows int) [][]reg.VecVirtual {
+	acc := make([][]reg.VecVirtual, rows)
+	for row := range acc {
+		for range weightRows * k.together() {
+			acc[row] = append(acc[row], k.vector())
+		}
+	}
+	return acc
+}
+
+// eachSum moves each vector of sums from or to its place: kernels go through them in one order.
+func (k weightKernel) eachSum(acc [][]reg.VecVirtual, move func(at operand.Mem, v reg.VecVirtual)) {
+	for i, v := range slices.Concat(acc...) {
+		move(operand.Mem{Base: k.lanes, Disp: i * k.isa.bytes}, v)
+	}
+}
+
+// foldTile folds sums with those of earlier times that await them, and keeps them for a later one; those of
+// the last time it folds until there is one for each row of x and of w.
+func (k weightKernel) foldTile(acc [][]reg.VecVirtual, time reg.GPVirtual, done string) {
+	c, together := k.c, k.together()
+	four := make([][weightRows]reg.VecVirtual, len(acc))
+	for row, vectors := range acc {
+		for i := range four[row] {
+			four[row][i] = vectors[i*together]
+			if together == 2 {
+				k.emit("VADDPS", vectors[i*together+1], four[row][i], four[row][i])
+			}
+		}
+	}
+	for level, n := 0, k.times(); n > 1; level, n = level+1, n/2 {
+		each := func(f func(at operand.Mem, v reg.VecVirtual)) {
+			for row, vectors := range four {
+				for i, v := range vectors {
+					f(operand.Mem{Base: k.folds, Disp: ((level*len(acc)+row)*weightRows + i) * k.isa.bytes}, v)
+				}
+			}
+		}
+		await := k.newLabel("await")
+		branch(c.TESTQ, operand.U32(1<<level), time, c.JNE, await)
+		each(func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", v, at) })
+		c.JMP(operand.LabelRef(done))
+		c.Label(await)
+		each(func(at operand.Mem, v reg.VecVirtual) { k.emit("VADDPS", at, v, v) })
+	}
+	sums := k.rowsFrom(k.folded, param(c, "sumsRow"), len(acc))
+	for row, vectors := range four {
+		sum := k.foldFour(vectors)
+		c.VADDPS(k.none.AsX(), sum, sum) // not -0
+		c.VMOVUPS(sum, sums.at(row))
+	}
 }
 
 // rows lie a step apart; every third has a pointer.
@@ -168,88 +263,4 @@ func (r rows) moveOn(c *build.Context, bytes operand.Op) {
 	for _, p := range r.third {
 		c.ADDQ(bytes, p)
 	}
-}
-
-// packStripes are the kernels that pack the stripes of a row.
-func packStripes(c *build.Context) {
-	for _, isa := range isas {
-		name := "packStripes" + isa.name
-		beginFunction(c, name, "func(from *float32, steps int, to *float32, apart int)",
-			name+" stores vector v of each of so many stripes of 64 elements one after the other,",
-			"from v times apart, in bytes, on.")
-		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
-		from, steps, vectors := param(c, "from"), param(c, "steps"), stripeLanes/k.lanes
-		to := k.rowsFrom(param(c, "to"), param(c, "apart"), vectors)
-		while(c, steps, 1, "stripe", "done", func() {
-			for v := range vectors {
-				x := k.vector()
-				k.emit("VMOVUPS", operand.Mem{Base: from, Disp: v * isa.bytes}, x)
-				k.emit("VMOVUPS", x, to.at(v))
-			}
-			c.ADDQ(operand.U32(laneBytes), from)
-			to.moveOn(c, operand.U32(isa.bytes))
-		})
-		endFunction(c)
-	}
-}
-
-// foldTiles are the kernels that fold sums.
-func foldTiles(c *build.Context) {
-	for _, isa := range isas {
-		name := "foldTiles" + isa.name
-		beginFunction(c, name, "func(lanes *float32, rows int, y *float32, yRow int)",
-			name+" folds 4 times 64 lanes of each of some rows by halves, and stores the 4 sums;",
-			"rows of y lie yRow bytes apart.")
-		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
-		lanes, rows, y, yRow := param(c, "lanes"), param(c, "rows"), param(c, "y"), param(c, "yRow")
-		while(c, rows, 1, "row", "done", func() {
-			var four [weightRows]reg.VecVirtual
-			for i := range four {
-				four[i] = k.foldToFour(operand.Mem{Base: lanes, Disp: i * laneBytes})
-			}
-			var two [2]reg.VecVirtual
-			for i := range two {
-				a, b := four[2*i], four[2*i+1]
-				low := c.XMM()
-				two[i] = c.XMM()
-				c.VUNPCKLPD(b, a, low)
-				c.VUNPCKHPD(b, a, two[i])
-				c.VADDPS(two[i], low, two[i])
-			}
-			even, odd := c.XMM(), c.XMM()
-			c.VSHUFPS(operand.Imm(0x88), two[1], two[0], even)
-			c.VSHUFPS(operand.Imm(0xDD), two[1], two[0], odd)
-			c.VADDPS(odd, even, even)
-			c.VMOVUPS(even, operand.Mem{Base: y})
-			c.ADDQ(operand.U32(sumBytes), lanes)
-			c.ADDQ(yRow, y)
-		})
-		endFunction(c)
-	}
-}
-
-// foldToFour adds the upper half of 64 lanes to the lower one, and so on, until
-// there are four.
-func (k *kernel) foldToFour(lanes operand.Mem) reg.VecVirtual {
-	vectors := make([]reg.VecVirtual, stripeLanes/k.lanes)
-	for i := range vectors {
-		vectors[i] = k.vector()
-		k.emit("VMOVUPS", lanes.Offset(i*k.isa.bytes), vectors[i])
-	}
-	for n := len(vectors) / 2; n > 0; n /= 2 {
-		for i := range n {
-			k.emit("VADDPS", vectors[n+i], vectors[i], vectors[i])
-		}
-	}
-	sum := vectors[0]
-	if k.isa.masks {
-		half := k.c.YMM()
-		k.c.VEXTRACTF64X4(operand.Imm(1), sum, half)
-		k.c.VADDPS(half, sum.AsY(), half)
-		sum = half
-	}
-	quarter := k.c.XMM()
-	k.c.VEXTRACTF128(operand.Imm(1), sum, quarter)
-	k.c.VADDPS(quarter, sum.AsX(), quarter)
-	return quarter
 }
