@@ -107,21 +107,3 @@ func erfSeries(z float64) float64 {
 	f *= -z / 7
 	return s + f/15
 }
-
-// Gelu returns x * (1 + erf(x/sqrt(2))) / 2.
-func Gelu(x float64) float64 { return x * 0.5 * (1 + Erf(x*(1/math.Sqrt2))) }
-
-// GeluGrad returns the derivative of Gelu.
-func GeluGrad(x float64) float64 {
-	return geluGrad(x, Erf(x*(1/math.Sqrt2)), Exp(-0.5*x*x))
-}
-
-// geluGrad is GeluGrad from erf(x/sqrt(2)) and exp(-x*x/2).
-func geluGrad(x, erf, exp float64) float64 {
-	if math.Abs(x) > 40 {
-		return max(0, math.Copysign(1, x))
-	}
-	cdf := float64(0.5 * (1 + erf))
-	density := float64(exp * (1 / math.SqrtPi / math.Sqrt2))
-	return cdf + float64(x*density)
-}

@@ -16,15 +16,21 @@ func GeluRow[T float32 | float64](z, x, _ []T) {
 	for len(x) > 0 {
 		n := min(len(x), block)
 		for i, v := range x[:n] {
-			at[i] = float64(v) * (1 / math.Sqrt2)
+			at[i] = float64(v) * halfRoot
 		}
 		erfs(&e, &at, n)
 		for i, v := range x[:n] {
-			z[i] = T(float64(v) * 0.5 * (1 + e[i]))
+			y := geluOf(float64(v), e[i])
+			if v <= tailEnd && isFloat64[T]() {
+				y = Gelu(float64(v))
+			}
+			z[i] = T(y)
 		}
 		z, x = z[n:], x[n:]
 	}
 }
+
+func isFloat64[T float32 | float64]() bool { return T(1)+0x1p-52 != 1 }
 
 // GeluGradRow writes g times GeluGrad of each number.
 func GeluGradRow[T float32 | float64](z, g, x []T) {
@@ -33,12 +39,16 @@ func GeluGradRow[T float32 | float64](z, g, x []T) {
 		n := min(len(x), block)
 		for i, v := range x[:n] {
 			x := float64(v)
-			at[i], power[i] = x*(1/math.Sqrt2), -0.5*x*x
+			at[i], power[i] = x*halfRoot, -0.5*x*x
 		}
 		erfs(&e, &at, n)
 		exps(&density, &power, n)
 		for i, v := range x[:n] {
-			z[i] = T(float64(g[i]) * geluGrad(float64(v), e[i], density[i]))
+			slope := geluGrad(float64(v), e[i], density[i])
+			if v <= tailEnd && isFloat64[T]() {
+				slope = GeluGrad(float64(v))
+			}
+			z[i] = T(float64(g[i]) * slope)
 		}
 		z, g, x = z[n:], g[n:], x[n:]
 	}
