@@ -156,7 +156,7 @@ var sink float32
 // beyond them and none, in every place of a group and of a block.
 func TestRowsHaveTheBitsOfOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	odd := []float64{0, math.Copysign(0, -1), 1e-10, -1e-9, 0.125 * math.Sqrt2, 6 * math.Sqrt2, -8.5, 38, -39, 40, -41, 1e30, math.Inf(1), math.Inf(-1), math.NaN()}
+	odd := []float64{-1, -1.5, -2, -2.9, -3, -5.6, -5.7, -20, 0, math.Copysign(0, -1), 1e-10, -1e-9, 0.125 * math.Sqrt2, 6 * math.Sqrt2, -8.5, 38, -39, 40, -41, 1e30, math.Inf(1), math.Inf(-1), math.NaN()}
 	for _, n := range []int{0, 1, 3, 4, 5, 127, 128, 129, 1000} {
 		x, g, z := make([]float64, n), make([]float64, n), make([]float64, n)
 		for i := range x {

@@ -7,7 +7,7 @@ import "math"
 // erfc below tailEnd.
 const (
 	tailEnd   = -1
-	tailTable = -2.75 // beyond, the terms of erfTable are too few for what is left of erfc
+	tailTable = -5.6 // tailRows reach so far
 	halfRoot  = 0x1.6a09e667f3bcdp-1
 	// halfRootLo is what 1/sqrt(2) has beyond f64.
 	halfRootLo    = 1/math.Sqrt2 - halfRoot
@@ -17,8 +17,7 @@ const (
 // Gelu returns x * (1 + erf(x/sqrt(2))) / 2.
 func Gelu(x float64) float64 {
 	if x <= tailEnd && !math.IsInf(x, -1) {
-		cdf, _ := tail(x)
-		return x * cdf
+		return x * tail(x)
 	}
 	return geluOf(x, Erf(x*halfRoot))
 }
@@ -30,12 +29,13 @@ func geluOf(x, erf float64) float64 { return x * 0.5 * (1 + erf) }
 
 // GeluGrad returns the derivative of Gelu.
 func GeluGrad(x float64) float64 {
-	if x <= tailEnd && x > -40 {
-		cdf, density := tail(x)
-		return cdf + float64(x*density)
+	if hasTail(x) {
+		return tail(x) + float64(x*density(x, Exp(-0.5*x*x)))
 	}
 	return GeluGrad32(x)
 }
+
+func hasTail(x float64) bool { return x <= tailEnd && x > -40 }
 
 // GeluGrad32 is GeluGrad for results of f32.
 func GeluGrad32(x float64) float64 {
@@ -52,24 +52,44 @@ func geluGrad(x, erf, exp float64) float64 {
 	return cdf + float64(x*density)
 }
 
-// tail returns the normal distribution function and its density, for x of tailEnd and less.
-func tail(x float64) (cdf, density float64) {
-	square, rest := product(x, x)
-	e := Exp(-0.5 * square)
-	e -= float64(e * (0.5 * rest))
-	density = float64(e * densityFactor)
+// tail returns the normal distribution function of x, at most tailEnd.
+func tail(x float64) float64 {
 	if x < tailTable {
-		return density / millsDivisor(-x, 60), density
+		terms := 12 + int(400/float64(x*x))
+		return density(x, Exp(-0.5*x*x)) / millsDivisor(-x, terms)
 	}
-	z, rest := product(-x, halfRoot)
-	rest += float64(-x * halfRootLo)
-	r, c := erfPart(z)
-	rising := float64(horner(r, c[1:]) * r) // erf less what it is in the middle of the interval
-	erfc := erfcTable[int(z/erfWidth)] - rising
-	return float64(0.5*erfc) - float64(rest*(math.Sqrt2*density)), density
+	row, r := tailPart(x)
+	return tailOf(x, row.erfc, float64(horner(r, row.rising[:])*r))
 }
 
-// millsDivisor is density / cdf at -x: a continued fraction, x + 1/(x + 2/(x + 3/(x + ...))).
+// tailPart returns the interval that -x/sqrt(2) lies in, and how far from its middle.
+func tailPart(x float64) (row *tailRow, r float64) {
+	z := -x * halfRoot
+	i := int(z / erfWidth)
+	if z >= 2 { // intervals are half as wide, since erfc falls faster
+		i = int(z/(erfWidth/2)) - 8
+	}
+	row = &tailRows[i%len(tailRows)]
+	return row, z - row.middle
+}
+
+// tailOf returns tail from erfc in the middle of an interval and what erf gains from there on. What z lacks
+// of -x/sqrt(2) counts density/tail times, for which (3a + sqrt(a*a+8))/4 is good enough.
+func tailOf(x, erfc, gain float64) float64 {
+	_, rest := product(-x, halfRoot)
+	rest -= float64(x * halfRootLo)
+	cdf := float64(0.5 * (erfc - gain))
+	hazard := float64(0.25 * (math.Sqrt(float64(x*x)+8) - float64(3*x)))
+	return cdf - float64(cdf*float64(rest*float64(math.Sqrt2*hazard)))
+}
+
+// density returns that of the normal distribution, from exp(-x*x/2) less what rounding the square took.
+func density(x, exp float64) float64 {
+	_, rest := product(x, x)
+	return float64((exp - float64(exp*float64(0.5*rest))) * densityFactor)
+}
+
+// millsDivisor is density / tail at -x: a continued fraction, x + 1/(x + 2/(x + 3/(x + ...))).
 func millsDivisor(x float64, terms int) float64 {
 	f := x
 	for n := float64(terms); n > 0; n-- {
@@ -78,11 +98,20 @@ func millsDivisor(x float64, terms int) float64 {
 	return f
 }
 
-// erfcTable has erfc in the middles of erfTable's first intervals.
-var erfcTable = func() (t [8]float64) {
-	for i := range t {
+// tailRow is an interval: its middle, erfc there, and the coefficients of what erf gains from there on, divided by r.
+type tailRow struct {
+	middle, erfc float64
+	rising       [erfDegree]float64
+}
+
+var tailRows = func() (rows [24]tailRow) {
+	for i := range rows {
 		c := (float64(i) + 0.5) * erfWidth
-		t[i] = Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(c*math.Sqrt2, 2000)
+		if i >= 8 {
+			c = (float64(i+8) + 0.5) * (erfWidth / 2)
+		}
+		erfc := Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(c*math.Sqrt2, 2000)
+		rows[i] = tailRow{c, erfc, erfRising(c)}
 	}
-	return t
+	return rows
 }()
