@@ -10,14 +10,7 @@ import (
 
 // The CPU's loops over elements, and those that make tensors.
 
-// mapLoop applies a function; cost is its price in plain additions.
-func mapLoop[T any](cost int, f func(T) T) loop {
-	return func(k *call) error {
-		kernel.Map(k.t, cost, elements[T](k.out[0]), elements[T](k.in[0]), f)
-		return nil
-	}
-}
-
+// rows1 and rows2 apply a loop to rows; cost is its price for an element, in plain additions.
 func rows1[T any](cost int, f func(z, x, y []T)) loop {
 	return func(k *call) error {
 		kernel.Rows(k.t, cost, elements[T](k.out[0]), elements[T](k.in[0]), nil, f)
@@ -44,7 +37,8 @@ func powScalar[T kernel.Float](k *call) error {
 	case -1:
 		return rows1(4, kernel.Reciprocal[T])(k)
 	}
-	return mapLoop(64, func(x T) T { return kernel.Pow(x, p) })(k)
+	power := kernel.Power[T]()
+	return rows1(8, func(z, x, _ []T) { power.VS(z, x, p) })(k)
 }
 
 func clampOf[T kernel.Float](k *call) error {

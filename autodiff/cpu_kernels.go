@@ -16,7 +16,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpDiv:     divide,
 	OpMaximum: arith(kernel.Maximum[float32](), kernel.Maximum[float64](), kernel.Maximum[int32](), kernel.Maximum[int64]()),
 	OpMinimum: arith(kernel.Minimum[float32](), kernel.Minimum[float64](), kernel.Minimum[int32](), kernel.Minimum[int64]()),
-	OpPow:     arith(kernel.Of(kernel.Pow[float32]), kernel.Of(kernel.Pow[float64]), kernel.Binary[int32, int32]{}, kernel.Binary[int64, int64]{}),
+	OpPow:     arith(kernel.Power[float32](), kernel.Power[float64](), kernel.Binary[int32, int32]{}, kernel.Binary[int64, int64]{}),
 
 	OpEqual:        arith(kernel.Equal[float32](), kernel.Equal[float64](), kernel.Equal[int32](), kernel.Equal[int64]()),
 	OpNotEqual:     arith(kernel.NotEqual[float32](), kernel.NotEqual[float64](), kernel.NotEqual[int32](), kernel.NotEqual[int64]()),

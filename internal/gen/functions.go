@@ -205,22 +205,31 @@ func (f function) exp(x value) value {
 // notLess is a comparison that a NaN passes.
 const notLess = 21
 
-// log is detmath's Log of a number that is not subnormal.
-func (f function) log(x value) value {
+// parts returns a number that is not subnormal as m * 2^k, m being around 1.
+func (f function) parts(x value) (k, m value) {
 	const bias, whole = 1022, 0x1p52 // a whole number below 2^52 is the end of its sum's bits
-	k := f.sub(f.op("VORPD", f.apply("VPSRLQ", 52, x), f.of(whole)), f.of(whole+bias))
-	m := f.op("VORPD", f.op("VANDPD", x, f.constant(uint64(1<<52-1)).Mem), f.of(0.5))
+	k = f.sub(f.op("VORPD", f.apply("VPSRLQ", 52, x), f.of(whole)), f.of(whole+bias))
+	m = f.op("VORPD", f.op("VANDPD", x, f.constant(uint64(1<<52-1)).Mem), f.of(0.5))
 	k = f.where(m, less, math.Sqrt2/2, f.sub(k, f.of(1)), k)
-	m = f.where(m, less, math.Sqrt2/2, f.add(m, m), m)
-	r := f.sub(m, f.of(1))
-	s := f.op("VDIVPD", r, f.add(r, f.of(2)))
-	z := f.mul(s, s)
-	var series []float64
+	return k, f.where(m, less, math.Sqrt2/2, f.add(m, m), m)
+}
+
+// logSeries are the coefficients of detmath's.
+func logSeries() (series []float64) {
 	for i := range 11 {
 		series = append(series, 2/float64(2*i+3))
 	}
+	return series
+}
+
+// log is detmath's Log of a number that is not subnormal.
+func (f function) log(x value) value {
+	k, m := f.parts(x)
+	r := f.sub(m, f.of(1))
+	s := f.op("VDIVPD", r, f.add(r, f.of(2)))
+	z := f.mul(s, s)
 	h := f.mul(f.mul(r, f.of(0.5)), r)
-	y := f.add(f.mul(s, f.add(h, f.mul(z, f.horner(z, series...)))), f.mul(k, f.of(ln2Lo)))
+	y := f.add(f.mul(s, f.add(h, f.mul(z, f.horner(z, logSeries()...)))), f.mul(k, f.of(ln2Lo)))
 	y = f.sub(f.mul(k, f.of(ln2Hi)), f.sub(f.sub(h, y), r))
 	y = f.where(x, equal, 0, f.load(f.of(math.Inf(-1))), y)
 	y = f.where(x, less, 0, f.load(f.of(math.NaN())), y)

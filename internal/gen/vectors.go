@@ -22,6 +22,7 @@ func autodiffLoops(c *build.Context) {
 	addLanes(c)
 	maxPool2(c)
 	functions(c, globals)
+	powers(c, globals)
 	taps(c)
 }
 

@@ -3,7 +3,7 @@
 // package has assembly for some of them on some machines and leaves the rest
 // to the compiler, which may fuse.
 //
-// Functions of float64 are within 3 ulps, Pow within 32. The float32 functions compute
+// Functions of float64 are within 3 ulps, Gelu within 6, Pow within 32. The float32 functions compute
 // in float64 and round once, so nearly every result is the correctly rounded
 // one.
 //
@@ -161,7 +161,11 @@ func Log1p(x float64) float64 {
 	if u == 1 || math.IsInf(u, 1) {
 		return x
 	}
-	return float64(Log(u)*x) / (u - 1)
+	log := Log(u)
+	if p := float64(log * x); !math.IsInf(p, 1) {
+		return p / (u - 1)
+	}
+	return log
 }
 
 // Tanh returns the hyperbolic tangent.

@@ -77,7 +77,7 @@ func TestSpecialValues(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
 		{Exp(inf), inf}, {Exp(-inf), 0}, {Exp(nan), nan}, {Exp(0), 1}, {Exp(-740), math.Exp(-740)},
 		{Log(0), -inf}, {Log(-1), nan}, {Log(inf), inf}, {Log(1), 0}, {Log(5e-324), -744.4400719213812},
-		{Log1p(0), 0}, {Log1p(-1), -inf}, {Log1p(inf), inf},
+		{Log1p(0), 0}, {Log1p(-1), -inf}, {Log1p(inf), inf}, {Log1p(1e308), 709.1962086421661},
 		{Tanh(inf), 1}, {Tanh(-inf), -1}, {Tanh(nan), nan},
 		{Sigmoid(inf), 1}, {Sigmoid(-inf), 0}, {Sigmoid(nan), nan}, {Sigmoid(0), 0.5},
 		{Erf(inf), 1}, {Erf(-inf), -1}, {Erf(nan), nan}, {Erf(0), 0},
@@ -91,6 +91,29 @@ func TestSpecialValues(t *testing.T) {
 	} {
 		if ulps(c.got, c.want) > 4 {
 			t.Errorf("got %v, want %v", c.got, c.want)
+		}
+	}
+}
+
+// Where the normal distribution function is small, 1 + erf has no digits left: all are computed
+// elsewhere, to 300 bits.
+func TestGeluBelow0(t *testing.T) {
+	for _, c := range [][3]float64{
+		{-1.0, -0.15865525393145705, -0.0833154705876863},
+		{-1.5, -0.1002108019032871, -0.12746919222997952},
+		{-2.0, -0.04550026389635842, -0.0852318010781969},
+		{-2.7421875, -0.008367989763581806, -0.02242543757297185},
+		{-2.75, -0.008194348896400031, -0.022027533644320838},
+		{-2.8125, -0.006912847055240684, -0.01903692769002757},
+		{-4.3, -3.672159352526479e-05, -0.00015716144051998283},
+		{-7.0, -8.958687807200846e-12, -6.266323031466631e-11},
+		{-8.40625, -1.7793017053579466e-16, -1.4951648982365943e-15},
+		{-12.25, -1.0289750177950936e-33, -1.2603860032218894e-32},
+		{-20.0, -5.507248237212468e-88, -1.1014360483133464e-86},
+		{-37.0, -2.1184613523340935e-298, -7.838298669418516e-297},
+	} {
+		if ulps(Gelu(c[0]), c[1]) > 6 || ulps(GeluGrad(c[0]), c[2]) > 6 {
+			t.Errorf("gelu(%v) is %v with a gradient of %v; want %v and %v", c[0], Gelu(c[0]), GeluGrad(c[0]), c[1], c[2])
 		}
 	}
 }
@@ -133,7 +156,7 @@ var sink float32
 // beyond them and none, in every place of a group and of a block.
 func TestRowsHaveTheBitsOfOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	odd := []float64{0, math.Copysign(0, -1), 1e-10, -1e-9, 0.125 * math.Sqrt2, 6 * math.Sqrt2, -8.5, 38, -39, 40, -41, 1e30, math.Inf(1), math.Inf(-1), math.NaN()}
+	odd := []float64{-1, -1.5, -2, -2.9, -3, -5.6, -5.7, -20, 0, math.Copysign(0, -1), 1e-10, -1e-9, 0.125 * math.Sqrt2, 6 * math.Sqrt2, -8.5, 38, -39, 40, -41, 1e30, math.Inf(1), math.Inf(-1), math.NaN()}
 	for _, n := range []int{0, 1, 3, 4, 5, 127, 128, 129, 1000} {
 		x, g, z := make([]float64, n), make([]float64, n), make([]float64, n)
 		for i := range x {

@@ -18,21 +18,28 @@ const (
 var erfTable = func() (t [int(erfEnd / erfWidth)][erfColumns]float64) {
 	for i := range t {
 		c := (float64(i) + 0.5) * erfWidth
-		// erf'(x) = 2/sqrt(pi) * exp(-x*x), whose own derivative is -2x times
-		// itself: hence the recurrence for the coefficients d of erf'.
-		var d [erfDegree]float64
-		d[0] = 2 / math.SqrtPi * Exp(-float64(c*c))
-		d[1] = -2 * c * d[0]
-		for n := 1; n < erfDegree-1; n++ {
-			d[n+1] = -2 * (float64(c*d[n]) + d[n-1]) / float64(n+1)
-		}
 		t[i][0] = erfAt(c)
-		for n, v := range d {
-			t[i][n+1] = v / float64(n+1)
-		}
+		rising := erfRising(c)
+		copy(t[i][1:], rising[:])
 	}
 	return t
 }()
+
+// erfRising returns the coefficients of erf(c + r) - erf(c), divided by r.
+func erfRising(c float64) (rising [erfDegree]float64) {
+	// erf'(x) = 2/sqrt(pi) * exp(-x*x), whose own derivative is -2x times
+	// itself: hence the recurrence for the coefficients d of erf'.
+	var d [erfDegree]float64
+	d[0] = 2 / math.SqrtPi * Exp(-float64(c*c))
+	d[1] = -2 * c * d[0]
+	for n := 1; n < erfDegree-1; n++ {
+		d[n+1] = -2 * (float64(c*d[n]) + d[n-1]) / float64(n+1)
+	}
+	for n, v := range d {
+		rising[n] = v / float64(n+1)
+	}
+	return rising
+}
 
 // ErfNumbers are what erfTable holds and, after it, its columns: for loops in assembly.
 var ErfNumbers = func() (all [len(erfTable) * (erfColumns + erfDegree + 1)]float64) {
@@ -106,22 +113,4 @@ func erfSeries(z float64) float64 {
 	s += f / 13
 	f *= -z / 7
 	return s + f/15
-}
-
-// Gelu returns x * (1 + erf(x/sqrt(2))) / 2.
-func Gelu(x float64) float64 { return x * 0.5 * (1 + Erf(x*(1/math.Sqrt2))) }
-
-// GeluGrad returns the derivative of Gelu.
-func GeluGrad(x float64) float64 {
-	return geluGrad(x, Erf(x*(1/math.Sqrt2)), Exp(-0.5*x*x))
-}
-
-// geluGrad is GeluGrad from erf(x/sqrt(2)) and exp(-x*x/2).
-func geluGrad(x, erf, exp float64) float64 {
-	if math.Abs(x) > 40 {
-		return max(0, math.Copysign(1, x))
-	}
-	cdf := float64(0.5 * (1 + erf))
-	density := float64(exp * (1 / math.SqrtPi / math.Sqrt2))
-	return cdf + float64(x*density)
 }

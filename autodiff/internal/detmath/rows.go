@@ -16,11 +16,16 @@ func GeluRow[T float32 | float64](z, x, _ []T) {
 	for len(x) > 0 {
 		n := min(len(x), block)
 		for i, v := range x[:n] {
-			at[i] = float64(v) * (1 / math.Sqrt2)
+			at[i] = float64(v) * halfRoot
 		}
 		erfs(&e, &at, n)
+		tails := tailsOf(&at, x[:n])
 		for i, v := range x[:n] {
-			z[i] = T(float64(v) * 0.5 * (1 + e[i]))
+			y := geluOf(float64(v), e[i])
+			if tails && float64(v) <= tailEnd && !math.IsInf(float64(v), -1) {
+				y = float64(v) * at[i]
+			}
+			z[i] = T(y)
 		}
 		z, x = z[n:], x[n:]
 	}
@@ -28,20 +33,58 @@ func GeluRow[T float32 | float64](z, x, _ []T) {
 
 // GeluGradRow writes g times GeluGrad of each number.
 func GeluGradRow[T float32 | float64](z, g, x []T) {
-	var at, e, power, density numbers
+	var at, e, power, exp numbers
 	for len(x) > 0 {
 		n := min(len(x), block)
 		for i, v := range x[:n] {
 			x := float64(v)
-			at[i], power[i] = x*(1/math.Sqrt2), -0.5*x*x
+			at[i], power[i] = x*halfRoot, -0.5*x*x
 		}
 		erfs(&e, &at, n)
-		exps(&density, &power, n)
+		exps(&exp, &power, n)
+		tails := tailsOf(&at, x[:n])
 		for i, v := range x[:n] {
-			z[i] = T(float64(g[i]) * geluGrad(float64(v), e[i], density[i]))
+			x := float64(v)
+			slope := geluGrad(x, e[i], exp[i])
+			if tails && hasTail(x) {
+				slope = at[i] + float64(x*density(x, exp[i]))
+			}
+			z[i] = T(float64(g[i]) * slope)
 		}
 		z, g, x = z[n:], g[n:], x[n:]
 	}
+}
+
+// tailsOf writes tail of those numbers that have one, if they are of f64, and reports whether they are.
+func tailsOf[T float32 | float64](y *numbers, x []T) bool {
+	if T(1)+0x1p-52 == 1 {
+		return false
+	}
+	var near [block + 1]uint8
+	nears := 0
+	for i, v := range x {
+		if v := float64(v); v >= tailTable && v <= tailEnd {
+			near[nears] = uint8(i)
+			nears++
+		} else if v < tailTable {
+			y[i] = tail(v)
+		}
+	}
+	at := near[:nears]
+	for ; len(at) >= 4; at = at[4:] {
+		i, j, k, l := at[0]%block, at[1]%block, at[2]%block, at[3]%block
+		p, a := tailPart(float64(x[i]))
+		q, b := tailPart(float64(x[j]))
+		r, c := tailPart(float64(x[k]))
+		s, d := tailPart(float64(x[l]))
+		ga, gb, gc, gd := horner4(a, b, c, d, p.rising[:], q.rising[:], r.rising[:], s.rising[:])
+		y[i], y[j] = tailOf(float64(x[i]), p.erfc, float64(ga*a)), tailOf(float64(x[j]), q.erfc, float64(gb*b))
+		y[k], y[l] = tailOf(float64(x[k]), r.erfc, float64(gc*c)), tailOf(float64(x[l]), s.erfc, float64(gd*d))
+	}
+	for _, i := range at {
+		y[i] = tail(float64(x[i]))
+	}
+	return true
 }
 
 // erfs writes Erf of the first n numbers, by what computes it.

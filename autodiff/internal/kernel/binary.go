@@ -70,12 +70,7 @@ func Sub[T Number]() Binary[T, T] {
 // Mul returns x * y.
 func Mul[T Number]() Binary[T, T] {
 	return Binary[T, T]{
-		VV: func(z, x, y []T) {
-			x, y = x[:len(z)], y[:len(z)]
-			for i := fast(mulXY, z, x, y); i < len(z); i++ {
-				z[i] = x[i] * y[i]
-			}
-		},
+		VV: mulVV[T],
 		VS: mulVS[T],
 		SV: func(z []T, x T, y []T) { mulVS(z, y, x) },
 	}
@@ -147,6 +142,13 @@ func addVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
 	for i := fastBy(addXA, z, x, x, y, 0); i < len(z); i++ {
 		z[i] = x[i] + y
+	}
+}
+
+func mulVV[T Number](z, x, y []T) {
+	x, y = x[:len(z)], y[:len(z)]
+	for i := fast(mulXY, z, x, y); i < len(z); i++ {
+		z[i] = x[i] * y[i]
 	}
 }
 

@@ -12,7 +12,6 @@ const (
 	f32ToF64
 	f32ToF16
 	f32ToBF16
-	castsOf
 )
 
 // FromBF16 widens.

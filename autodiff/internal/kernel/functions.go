@@ -85,6 +85,3 @@ func Square[T Float](z, x, _ []T) { Mul[T]().VV(z, x, x) }
 
 // Reciprocal writes 1/x.
 func Reciprocal[T Float](z, x, _ []T) { divSV(z, 1, x) }
-
-// Pow returns x to the power y.
-func Pow[T Float](x, y T) T { return T(detmath.Pow(float64(x), float64(y))) }

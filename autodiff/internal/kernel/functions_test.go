@@ -44,9 +44,9 @@ func TestFunctions(t *testing.T) {
 		{"tanh", Tanh[float32], of(detmath.Tanh32)},
 		{"sigmoid", Sigmoid[float32], of(detmath.Sigmoid32)},
 		{"erf", Erf[float32], of(erf32)},
-		{"gelu", Gelu[float32], of(In64[float32](detmath.Gelu))},
+		{"gelu", Gelu[float32], of(In64[float32](detmath.Gelu32))},
 		{"gelu's gradient", func(z, x, dy []float32) { GeluGrad(z, dy, x) }, func(x, dy float32) float32 {
-			return float32(float64(dy) * detmath.GeluGrad(float64(x)))
+			return float32(float64(dy) * detmath.GeluGrad32(float64(x)))
 		}},
 	} {
 		for _, rows := range []cpu.ISA{cpu.AVX2, cpu.AVX512} {

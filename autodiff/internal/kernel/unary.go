@@ -2,16 +2,6 @@ package kernel
 
 import "math"
 
-// Map writes f(x) for every element.
-func Map[T, R any](t Threads, cost int, z []R, x []T, f func(T) R) {
-	t.For(len(z), cost, 64, func(lo, hi int) {
-		z, x := z[lo:hi], x[lo:hi]
-		for i := range z {
-			z[i] = f(x[i])
-		}
-	})
-}
-
 // Rows calls loop on pieces of z, x and, where they are given, y; cost is of an element, as for Threads.For.
 func Rows[T any](t Threads, cost int, z, x, y []T, loop func(z, x, y []T)) {
 	t.For(len(z), cost, 64, func(lo, hi int) {

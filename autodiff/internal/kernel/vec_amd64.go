@@ -124,11 +124,6 @@ func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int {
 	return n
 }
 
-var castLoops = [castsOf]func(z, x *uint8, n int){
-	bf16ToF32: bf16ToF32AVX2, f16ToF32: f16ToF32AVX2, f64ToF32: f64ToF32AVX2,
-	f32ToF64: f32ToF64AVX2, f32ToF16: f32ToF16AVX2, f32ToBF16: f32ToBF16AVX2,
-}
-
 // fastCast casts the first elements and returns how many.
 func fastCast[Z, X any](of castOf, z []Z, x []X) int {
 	n := len(z) &^ 7
@@ -136,9 +131,39 @@ func fastCast[Z, X any](of castOf, z []Z, x []X) int {
 		return 0
 	}
 	for at := 0; at < n; at += runLength {
-		castLoops[of](as[uint8](&z[at]), as[uint8](&x[at]), min(runLength, n-at))
+		runCast(of, as[uint8](&z[at]), as[uint8](&x[at]), min(runLength, n-at))
 	}
 	return n
+}
+
+// runCast is a switch because of what its arguments are, as runF32.
+func runCast(of castOf, z, x *uint8, n int) {
+	switch of {
+	case bf16ToF32:
+		bf16ToF32AVX2(z, x, n)
+	case f16ToF32:
+		f16ToF32AVX2(z, x, n)
+	case f64ToF32:
+		f64ToF32AVX2(z, x, n)
+	case f32ToF64:
+		f32ToF64AVX2(z, x, n)
+	case f32ToF16:
+		f32ToF16AVX2(z, x, n)
+	case f32ToBF16:
+		f32ToBF16AVX2(z, x, n)
+	}
+}
+
+// fastPowers takes what is a usual power of the first elements, and says of each whether it is.
+func fastPowers(z, x, y []float64, usual []int64) {
+	n := len(z) &^ 15
+	switch {
+	case !hasAVX2() || n == 0:
+	case cpu.Allowed() == cpu.AVX512:
+		powAVX512(&z[0], &x[0], &y[0], &usual[0], n)
+	default:
+		powAVX2(&z[0], &x[0], &y[0], &usual[0], n)
+	}
 }
 
 // fastAdam takes the first elements' step and returns how many.

@@ -18,6 +18,8 @@ func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
 
 func fastAdam[T Float](o *Adam[T], p, g, m, v []T) int { return 0 }
 
+func fastPowers(z, x, y []float64, usual []int64) {}
+
 const tapLines = 1
 
 func fastTaps[T Float](t *taps[T], y, x, w []T, fused bool) {}

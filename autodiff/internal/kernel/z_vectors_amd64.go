@@ -580,6 +580,16 @@ func geluAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 //go:noescape
 func geluGradAVX2(z *float32, x *float32, dy *float32, table *[744]float64, n int)
 
+// powAVX512 is: z[i] = Pow(x[i], y[i]) where usual[i] becomes -1; elsewhere that is 0. n is a multiple of 16, not 0.
+//
+//go:noescape
+func powAVX512(z *float64, x *float64, y *float64, usual *int64, n int)
+
+// powAVX2 is: z[i] = Pow(x[i], y[i]) where usual[i] becomes -1; elsewhere that is 0. n is a multiple of 16, not 0.
+//
+//go:noescape
+func powAVX2(z *float64, x *float64, y *float64, usual *int64, n int)
+
 // fusedTapsAVX2 is: y[j] = fma(x[r*down+k*across+j], w[r*columns+k], y[j]) for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes.
 //
 //go:noescape
