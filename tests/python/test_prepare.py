@@ -144,6 +144,7 @@ def test_what_is_left_as_it_is_and_what_is_refused():
     model.append(torch.nn.MultiheadAttention(4, 2)).append(QuantizedLinear(4, 4))
     prepared = prepare(model, INT8)
     same = [type(a) is type(b) for a, b in zip(prepared, model, strict=True)]
+    assert prepared[0].weight_fake_quantizer.scale.shape == (0,)  # of each batch its own
     assert same == [False] + [True] * 5
     assert type(prepared[4].out_proj) is type(model[4].out_proj)
     assert (
@@ -271,7 +272,9 @@ def test_torch_fx_records_a_layer_as_one_call():
 
     hooked = FakeQuantizedLinear(4, 3)
     hooked.register_forward_hook(lambda module, args, y: y * 2)
-    for layer in (Mine(4, 3), hooked):
+    scaled = FakeQuantizedLinear(4, 3)
+    scaled.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    for layer in (Mine(4, 3), hooked, scaled):
         with pytest.raises(TypeError, match="torch.fx would record a forward or hooks of its own twice"):
             torch.fx.symbolic_trace(torch.nn.Sequential(layer))
 
