@@ -71,20 +71,26 @@ var gridSampleBackward = op{
 				s.join(b, &c.args[backwardInput], &c.args[backwardGradOutput], &c.args[backwardGradGrid])
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
-		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
+		// In small images both gradients are made together, but those of more channels by themselves.
+		together := p.has("grad_grid") && p.has("grad_input") && s.channels <= cpu.MostFramedSums
+		small := gradientsFramed(framed, together, scatter.job, scatter.perImage)
 		cost := s.cost(6)
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
 			scattering := min(threads, scatter.threads)
 			c.sampler.order(dims, threads)
-			c.threads = scattering
-			byRows := p.has("grad_grid") && c.readsRows(backwardInput, cpu.SlopesRows)
-			if !byRows && c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), backwardGradOutput) {
-				c.parallel(s.batch, cost, small)
-				return nil
+			if together {
+				c.threads = scattering
 			}
-			if p.has("grad_grid") {
+			byRows := p.has("grad_grid") && c.readsRows(backwardInput, cpu.SlopesRows)
+			switch {
+			case !p.has("grad_grid"):
+			case !byRows && c.framed(framed, &c.sampler, cost, true, together, backwardGradOutput):
+				if c.parallel(s.batch, cost, small); together {
+					return nil
+				}
+			default:
 				c.threads = threads
 				if !byRows && s.Mode == cpu.Bilinear && s.channels <= joinedChannels {
 					c.sampler.joinImages(c, backwardInput, backwardGrid, cost)
