@@ -90,6 +90,11 @@ var gridSampleBackward = op{
 				if c.parallel(s.batch, cost, small); together {
 					return nil
 				}
+			case scatter.both != nil && s.positions() >= cpu.Block:
+				c.sampler, c.threads = *s, scattering
+				c.sampler.scanOrder(dims)
+				c.parallel(s.batch, cost, scatter.both)
+				return nil
 			default:
 				c.threads = threads
 				if !byRows && s.Mode == cpu.Bilinear && s.channels <= joinedChannels {
@@ -134,6 +139,7 @@ type scatterJobs struct {
 	threads  int // that there is workspace for
 	few      job // where positions are few: of a block that has those of several images
 	takesFew func(c *call) bool
+	both     job // the grid's gradient, too, where images are jobs, and these faster
 }
 
 // run computes the input's gradient.
@@ -180,7 +186,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	contributions := s.positions() * int64(s.Taps())
 	each := cpu.GridScatterBytes(&s.Sampler, ceilDiv(rows, bands), contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
-	job := func(c *call, w *worker, number int64) {
+	run := func(c *call, w *worker, number int64, slopes bool, add func(*cpu.GridScatter[C], *cpu.GridBlock)) {
 		s, b := &c.sampler, &w.ownArgs().grid
 		band, first := number%bands, number/bands%groups*perJob
 		image := number / bands / groups
@@ -200,12 +206,19 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 				if tangent >= 0 {
 					s.shifts(b, &c.args[tangent])
 				}
-			}, func(b *gridBlock) { kernel.Add(scatter, &b.GridBlock) })
+				if slopes {
+					b.Input, b.Output = s.image(&c.args[backwardInput], b), s.gridRows(&c.args[backwardGradGrid], b)
+				}
+			}, func(b *gridBlock) { add(scatter, &b.GridBlock) })
 		}
 		scatter.Finish(&w.scratch)
 		kernel.Store(scatter, to, &w.scratch)
 	}
+	job := func(c *call, w *worker, number int64) { run(c, w, number, false, kernel.Add) }
 	jobs := scatterJobs{job: job, perImage: groups * bands, threads: int(threads)}
+	if kernel.Both != nil && tangent < 0 && pl.problem.has("grad_grid") && jobs.perImage == 1 && cpu.TakesBoth(&s.Sampler, pl.problem.DType("input")) {
+		jobs.both = func(c *call, w *worker, number int64) { run(c, w, number, true, kernel.Both) }
+	}
 	if kernel.Few != nil {
 		jobs.few = func(c *call, w *worker, number int64) {
 			s := &c.sampler
