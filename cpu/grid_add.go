@@ -35,7 +35,10 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 			s.storeTouched(out, func(s *GridScatter[float32]) { k.storeSums(t, s, out, scratch) })
 		}
 	}
-	return GridScatterKernel[float32]{start, add, store, func(b *GridBlock) { addFew[float32](k, b) }}
+	return GridScatterKernel[float32]{
+		start, add, store, func(b *GridBlock) { addFew[float32](k, b) },
+		func(s *GridScatter[float32], b *GridBlock) { addBoth(k, definition, s, b) },
+	}
 }
 
 // storeSums stores sums of a pixel's channels that lie side by side.
@@ -63,7 +66,10 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 	store := func(s *GridScatter[float64], out Image, scratch *Scratch) {
 		s.storeTouched(out, func(s *GridScatter[float64]) { s.storeRuns(t, out, scratch) })
 	}
-	return GridScatterKernel[float64]{start, add, store, func(b *GridBlock) { addFew[float64](k, b) }}
+	return GridScatterKernel[float64]{
+		start, add, store, func(b *GridBlock) { addFew[float64](k, b) },
+		func(s *GridScatter[float64], b *GridBlock) { addBoth(k, definition, s, b) },
+	}
 }
 
 // tile is the side of the squares that are transposed.

@@ -177,5 +177,5 @@ func doubleScatter32(k *gridKernel, definition GridScatterKernel[float32]) GridS
 		}
 	}
 	store := func(s *GridScatter[float32], out Image, scratch *Scratch) { k.storeSums(t, s, out, scratch) }
-	return GridScatterKernel[float32]{definition.Start, add, store, nil}
+	return GridScatterKernel[float32]{definition.Start, add, store, nil, nil}
 }

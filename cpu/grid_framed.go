@@ -6,7 +6,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Small images of a batch, whole: both gradients in one pass.
+// Small images of a batch, whole: both gradients of few channels in one pass.
 //
 // A worker's scratch memory holds the image, its gradient, and a count of
 // positions for each cell, within a frame of zeros: a column between rows, two
@@ -18,6 +18,10 @@ type GridFramed struct {
 	k *gridKernel
 	f *framedKernel
 }
+
+// MostFramedSums is of how many channels gradients of the input go together with those of the grid:
+// sums of those of a pixel lie side by side.
+const MostFramedSums = maxQuad
 
 // framedKernel is a set of generated kernels.
 type framedKernel struct {
@@ -95,7 +99,7 @@ func (g GridFramed) Takes(s *Sampler, channels int64, slopes, sums bool, n int64
 	if g.k == nil || s.Dims != 2 || s.Mode != Bilinear || channels == 0 || n < int64(g.k.lanes) {
 		return false
 	}
-	if max(s.Size[0], s.Size[1]) >= 1<<16 || (sums && channels >= MaxScatterChannels) || (slopes && channels > groupSize) {
+	if max(s.Size[0], s.Size[1]) >= 1<<16 || (sums && channels > MostFramedSums) || (slopes && channels > groupSize) {
 		return false
 	}
 	bytes := frameOf(s).plane * channels * 4
@@ -155,18 +159,16 @@ func (g GridFramed) Clear(b *GridBlock) {
 	clear(unsafe.Slice(f.count(b), f.plane))
 }
 
-// Gradients stores the gradient of the grid, where grid is set, for a block of
-// the open image, and adds to that of the input, where input is set. It reports
-// whether the latter holds: an image with a chunk is left to GridScatter.
-func (g GridFramed) Gradients(b *GridBlock, grid, input bool) bool {
+// Gradients stores the gradient of the grid for a block of the open image, and
+// adds to that of the input, where input is set. It reports whether the latter
+// holds: an image with a chunk is left to GridScatter.
+func (g GridFramed) Gradients(b *GridBlock, input bool) bool {
 	f := frameOf(&b.Sampler)
-	c := f.locate(g.k, b, g.f.locate, true, grid)
-	if grid {
-		g.f.slope(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, 0))), int(f.pitch*4), int(f.plane*4),
-			(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
-		g.k.alignLast(c, b)
-		g.k.storeGradients(c, b)
-	}
+	c := f.locate(g.k, b, g.f.locate, true, true)
+	g.f.slope(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, 0))), int(f.pitch*4), int(f.plane*4),
+		(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+	g.k.alignLast(c, b)
+	g.k.storeGradients(c, b)
 	if !input {
 		return true
 	}

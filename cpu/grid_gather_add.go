@@ -1,6 +1,9 @@
 package cpu
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // The input's gradient by kernels that take each tap by itself.
 
@@ -11,10 +14,30 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 		return false
 	}
 	g := cellsFor(k.needs, k.dtype.Compute())
-	c := locatePixels[C](g, b, along)
+	addPlaced(k, g, s, b, locatePixels[C](g, b, along), along)
+	return true
+}
+
+// addBoth makes the grid's gradient of a block, too, for which it is located once where that is possible.
+func addBoth[C Compute](k *gridKernel, definition GridScatterKernel[C], s *GridScatter[C], b *GridBlock) {
+	g := cellsFor(k.needs, k.dtype.Compute())
+	whole := b.N%g.lanes == 0 && takesPixels[C](s.g) // those after the last are not the last ones for both
+	switch steps := pixelSteps(s.g); {
+	case whole && readsInput[C](b, g.lanes) && slices.Equal(b.found.steps[:b.Dims], steps[:b.Dims]) && gradientGather[C](k, b):
+		addPlaced(k, g, s, b, cellsOf(b.Scratch), false)
+	default:
+		k.gradientBlock(b, gridGradientGo[C])
+		if !addGather(k, s, b, false) {
+			definition.Add(s, b)
+		}
+	}
+}
+
+// addPlaced adds a block's contributions at places that are numbers of pixels.
+func addPlaced[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, c *gridCells, along bool) {
 	if s.g.Mode == Bicubic {
 		addCubic(k, g, s, b, c, along)
-		return true
+		return
 	}
 	if along {
 		loadCells[C](g, c, b, &b.Second.Coords, false)
@@ -29,7 +52,6 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 	} else {
 		addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps, cellPitch)
 	}
-	return true
 }
 
 // takesPixels reports whether kernels take places that are numbers of pixels.

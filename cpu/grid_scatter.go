@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // GridScatter accumulates the gradient of a band of some channels of one
@@ -107,11 +109,19 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 // Store writes the finished sums to the image's gradient, which Start was told,
 // too; the band is of whole rows. Few, where there is one, does all
 // of it if TakesFew: it makes the gradients, b.Input, of the images that a block has all positions of.
+// Both, where there is one, is Add that makes the grid's gradient, Output, of the block, too, if TakesBoth.
 type GridScatterKernel[C Compute] struct {
 	Start func(s *GridScatter[C], out Image)
 	Add   func(s *GridScatter[C], b *GridBlock)
 	Store func(s *GridScatter[C], out Image, scratch *Scratch)
 	Few   func(b *GridBlock)
+	Both  func(s *GridScatter[C], b *GridBlock)
+}
+
+// TakesBoth reports whether the gradients of images in a type are made faster together: where each tap
+// is read by itself.
+func TakesBoth(g *Sampler, dtype tensor.DType) bool {
+	return g.Mode == Bilinear && (g.Dims == 3 || dtype == tensor.F64)
 }
 
 // The rows of scatters, by compute type.
@@ -121,7 +131,7 @@ var (
 )
 
 func scatterGo[C Compute]() GridScatterKernel[C] {
-	return GridScatterKernel[C]{(*GridScatter[C]).start, (*GridScatter[C]).add, (*GridScatter[C]).store, nil}
+	return GridScatterKernel[C]{(*GridScatter[C]).start, (*GridScatter[C]).add, (*GridScatter[C]).store, nil, nil}
 }
 
 func (s *GridScatter[C]) add(b *GridBlock) {

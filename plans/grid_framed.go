@@ -19,7 +19,12 @@ func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, slopes, sums boo
 	}
 	workers := int64(c.workers(s.blocks(), cost))
 	even := s.batch%workers == 0 || s.batch >= 4*workers
-	return even && s.positions() >= s.pixels()/2 && g.Takes(&s.Sampler, s.channels, slopes, sums, min(s.out[0], cpu.Block/2))
+	// To copy an image takes as long as what its positions gain when they are located, and with each channel.
+	pixels, worth := s.channels*s.pixels(), s.positions()*(s.channels+5)/2
+	if slopes {
+		worth = s.positions() * max(s.channels+4, 8)
+	}
+	return even && worth >= pixels && g.Takes(&s.Sampler, s.channels, slopes, sums, min(s.out[0], cpu.Block/2))
 }
 
 // eachFramed calls f for the blocks of an image in order. Each row of them
@@ -44,26 +49,21 @@ func sampleFramed(g cpu.GridFramed) job {
 	}
 }
 
-// gradientsFramed makes the job of a backward. Images with sums in chunks are
-// left to scatter, which has a number of jobs for each.
-func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) job {
-	grid, input := p.has("grad_grid"), p.has("grad_input")
+// gradientsFramed makes the job of the grid's gradient and, with input, of the input's. Images with
+// sums in chunks are left to scatter, which has a number of jobs for each.
+func gradientsFramed(g cpu.GridFramed, input bool, scatter job, perImage int64) job {
 	return func(c *call, w *worker, image int64) {
 		s, sums := &c.sampler, input
 		s.eachFramed(w, image, &c.args[backwardGrid], func(b *gridBlock) {
 			b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[backwardInput], b)
-			if grid {
-				b.Output = s.gridRows(&c.args[backwardGradGrid], b)
-			}
+			b.Output = s.gridRows(&c.args[backwardGradGrid], b)
 		}, func(b *gridBlock) {
 			g.Open(&b.GridBlock)
 			if input {
 				g.Clear(&b.GridBlock)
 			}
 		}, func(b *gridBlock) {
-			if grid || sums {
-				sums = g.Gradients(&b.GridBlock, grid, sums) && sums
-			}
+			sums = g.Gradients(&b.GridBlock, sums) && sums
 		})
 		switch {
 		case sums:

@@ -71,20 +71,31 @@ var gridSampleBackward = op{
 				s.join(b, &c.args[backwardInput], &c.args[backwardGradOutput], &c.args[backwardGradGrid])
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
-		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
+		// In small images both gradients are made together, but those of more channels by themselves.
+		together := p.has("grad_grid") && p.has("grad_input") && s.channels <= cpu.MostFramedSums
+		small := gradientsFramed(framed, together, scatter.job, scatter.perImage)
 		cost := s.cost(6)
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
 			scattering := min(threads, scatter.threads)
 			c.sampler.order(dims, threads)
-			c.threads = scattering
-			byRows := p.has("grad_grid") && c.readsRows(backwardInput, cpu.SlopesRows)
-			if !byRows && c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), backwardGradOutput) {
-				c.parallel(s.batch, cost, small)
-				return nil
+			if together {
+				c.threads = scattering
 			}
-			if p.has("grad_grid") {
+			byRows := p.has("grad_grid") && c.readsRows(backwardInput, cpu.SlopesRows)
+			switch {
+			case !p.has("grad_grid"):
+			case !byRows && c.framed(framed, &c.sampler, cost, true, together, backwardGradOutput):
+				if c.parallel(s.batch, cost, small); together {
+					return nil
+				}
+			case scatter.both != nil && s.positions() >= cpu.Block:
+				c.sampler, c.threads = *s, scattering
+				c.sampler.scanOrder(dims)
+				c.parallel(s.batch, cost, scatter.both)
+				return nil
+			default:
 				c.threads = threads
 				if !byRows && s.Mode == cpu.Bilinear && s.channels <= joinedChannels {
 					c.sampler.joinImages(c, backwardInput, backwardGrid, cost)
@@ -128,6 +139,7 @@ type scatterJobs struct {
 	threads  int // that there is workspace for
 	few      job // where positions are few: of a block that has those of several images
 	takesFew func(c *call) bool
+	both     job // the grid's gradient, too, where images are jobs, and these faster
 }
 
 // run computes the input's gradient.
@@ -174,7 +186,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	contributions := s.positions() * int64(s.Taps())
 	each := cpu.GridScatterBytes(&s.Sampler, ceilDiv(rows, bands), contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
-	job := func(c *call, w *worker, number int64) {
+	run := func(c *call, w *worker, number int64, slopes bool, add func(*cpu.GridScatter[C], *cpu.GridBlock)) {
 		s, b := &c.sampler, &w.ownArgs().grid
 		band, first := number%bands, number/bands%groups*perJob
 		image := number / bands / groups
@@ -194,12 +206,19 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 				if tangent >= 0 {
 					s.shifts(b, &c.args[tangent])
 				}
-			}, func(b *gridBlock) { kernel.Add(scatter, &b.GridBlock) })
+				if slopes {
+					b.Input, b.Output = s.image(&c.args[backwardInput], b), s.gridRows(&c.args[backwardGradGrid], b)
+				}
+			}, func(b *gridBlock) { add(scatter, &b.GridBlock) })
 		}
 		scatter.Finish(&w.scratch)
 		kernel.Store(scatter, to, &w.scratch)
 	}
+	job := func(c *call, w *worker, number int64) { run(c, w, number, false, kernel.Add) }
 	jobs := scatterJobs{job: job, perImage: groups * bands, threads: int(threads)}
+	if kernel.Both != nil && tangent < 0 && pl.problem.has("grad_grid") && jobs.perImage == 1 && cpu.TakesBoth(&s.Sampler, pl.problem.DType("input")) {
+		jobs.both = func(c *call, w *worker, number int64) { run(c, w, number, true, kernel.Both) }
+	}
 	if kernel.Few != nil {
 		jobs.few = func(c *call, w *worker, number int64) {
 			s := &c.sampler
