@@ -40,6 +40,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"Tensor", &torch.types[0], NULL},
       {"Parameter", &torch.types[1], NULL},
       {"empty", &torch.empty, NULL},
+      {"empty_like", &torch.empty_like, NULL},
       {"is_neg", &torch.is_neg, NULL},
       {"get_num_threads", &torch.get_num_threads, NULL},
       {"raw_stream", &torch.raw_stream, NULL},

@@ -82,7 +82,7 @@ typedef struct {
 enum { MAX_DTYPES = 16 };
 typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
-  PyObject *empty, *is_neg, *get_num_threads, *raw_stream, *forward_ad, *profiler, *sees_functions;
+  PyObject *empty, *empty_like, *is_neg, *get_num_threads, *raw_stream, *forward_ad, *profiler, *sees_functions;
   question is_grad_enabled, is_autocast_enabled, in_inference_mode, dispatch_modes, function_modes, tracing_state;
   question empty_strided_cpu, increment_version;
   property requires_grad, version;

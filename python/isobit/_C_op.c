@@ -187,8 +187,8 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   for (int i = 0; i < o->n_out; i++) {
     op_tensor *t = &o->tensors[o->n_in + i];
     PyObject *parts;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index,
-                          &t->wanted_by, &t->wanted_if, &PyTuple_Type, &parts) ||
+    if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index,
+                          &t->wanted_by, &t->wanted_if, &t->like, &PyTuple_Type, &parts) ||
         mark(t->marked, t->name) || define_output(t, parts))
       goto fail;
   }

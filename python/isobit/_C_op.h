@@ -33,6 +33,7 @@ typedef struct {
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
   int wanted_by; /* the bool attribute that says whether it is wanted, or -1 */
   int wanted_if; /* ... by this value */
+  int like; /* the input in whose order its elements lie, or -1: row-major */
   int n_parts;
   shape_part parts[MAX_PARTS];
   PyObject *made_by; /* how the last output was allocated: arguments, for a shape and a dtype */

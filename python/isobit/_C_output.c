@@ -165,6 +165,24 @@ static PyObject *allocate(call *c, op_tensor *t, const shape *s, int dtype) {
   return result;
 }
 
+/* Whether elements lie in row-major order, one after the other. */
+static int is_in_rows(const DLTensor *t) {
+  int64_t stride = 1;
+  for (int i = t->ndim - 1; t->strides && i >= 0; i--) {
+    if (t->strides[i] != stride) return 0;
+    stride *= t->shape[i] > 1 ? t->shape[i] : 1;
+  }
+  return 1;
+}
+
+/* As torch's elementwise functions have it: channels last stay so. */
+static PyObject *allocate_like(const tensor_arg *input, int dtype) {
+  PyObject *args = PyTuple_Pack(1, input->object);
+  PyObject *result = args ? PyObject_Call(torch.empty_like, args, torch.dtypes[dtype].kw) : NULL;
+  Py_XDECREF(args);
+  return result;
+}
+
 /* Codes of 4 bits lie two to a byte: what is allocated are bytes. */
 static int pack(call *c, tensor_arg *a, shape *s, int dtype) {
   const torch_dtype *d = &torch.dtypes[dtype];
@@ -252,7 +270,9 @@ int make_output(call *c, int i, PyObject *given) {
     take_shape(c, i, s.extents, s.rank, (DLDataType){torch.dtypes[dtype].code, torch.dtypes[dtype].bits, 1});
     c->present[i] = 1;
   } else {
-    if (!(c->made[i] = allocate(c, t, &s, dtype))) {
+    const tensor_arg *like = t->like >= 0 && !packed.packed ? &c->args[t->like] : NULL;
+    int in_rows = !like || like->packed || is_in_rows(&like->t);
+    if (!(c->made[i] = in_rows ? allocate(c, t, &s, dtype) : allocate_like(like, dtype))) {
       c->missed = !c->strict; /* what makes it too large, or negative, the dispatcher's path says */
       return -1;
     }

@@ -113,6 +113,7 @@ def set_up() -> None:
             "Tensor": torch.Tensor,
             "Parameter": torch.nn.Parameter,
             "empty": torch.empty,
+            "empty_like": torch.empty_like,
             "empty_strided_cpu": _empty_strided_cpu(),
             "is_neg": torch.Tensor.is_neg,
             "is_grad_enabled": torch.is_grad_enabled,

@@ -64,7 +64,7 @@ class Op:
         self.is_linear = False  # in what has a derivative: forward mode may be nested
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
-        LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
         self.raw = getattr(torch.ops.isobit, self.name).default
         self.names = self._names()
         self.no_tangents = no_forward_mode(f"isobit::{self.name}")

@@ -14,7 +14,8 @@ attributes `qmin:i axis:i dtype:d`, name and kind:
           m the dtype of the codes, e their last extent where packed; of a gradient alone:
           F float, B bool, x anything
           ?  after the kind: may be None
-outputs   one string each, `name = shape : dtype [if attribute]`:
+outputs   one string each, `name = shape : dtype [if attribute]`; `name ~ shape : dtype` of an input's whole shape,
+          in whose order its elements lie (torch.preserve_format):
           shape  words: an input (`x`), a slice of its shape (`x[:-1]`), an
                  attribute (`size[2:]`, `num_weights`), a number, `at(axis)`: the
                  first input's extent, `blocks(size)`: how many blocks it has
@@ -42,7 +43,7 @@ _OF_INPUT, _OF_ATTRIBUTE, _FIXED, _OF_PARAMETERS = range(4)  # rules for a dtype
 _END = 1 << 30  # the end of a slice that has none
 _WORD = re.compile(r"(\w+)(\[\])?([@#]?)([?!*~]*)$")
 _PART = re.compile(r"(-?\w+)(?:\[(-?\d*):(-?\d*)\])?$")
-_OUTPUT = re.compile(r"(\w+)(\[\])? = ([^:]*(?:\[[^\]]*\][^:]*)*) : (\w+)(?: if (!?)(\w+))?$")
+_OUTPUT = re.compile(r"(\w+)(\[\])? ([=~]) ([^:]*(?:\[[^\]]*\][^:]*)*) : (\w+)(?: if (!?)(\w+))?$")
 
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -89,6 +90,7 @@ class Output:
     dtype_index: int  # of an input, an attribute, or DTYPES, by the rule
     wanted_by: int = -1  # the attribute that says whether it is wanted, or -1
     wanted_if: bool = True
+    like: int = -1  # the input in whose order its elements lie; -1: row-major
 
     def wanted(self, attributes: tuple[Any, ...]) -> bool:
         return self.wanted_by < 0 or attributes[self.wanted_by] == self.wanted_if
@@ -141,7 +143,7 @@ class Signature:
         return Part(_ATTRIBUTE, self._index(name, "attributes"), *bounds)
 
     def _output(self, text: str) -> Output:
-        name, shaped, shape, dtype, negated, wanted = _OUTPUT.match(text).groups()  # type: ignore[union-attr]
+        name, shaped, order, shape, dtype, negated, wanted = _OUTPUT.match(text).groups()  # type: ignore[union-attr]
         if dtype == "parameter":
             rule = (_OF_PARAMETERS, 0)
         elif self._index(dtype, "inputs") >= 0:
@@ -152,12 +154,13 @@ class Signature:
             rule = (_FIXED, [d[0] for d in DTYPES].index(getattr(torch, dtype)))
         parts = tuple(self._part(word) for word in shape.split())
         by = self._index(wanted, "attributes") if wanted else -1
-        return Output(name, bool(shaped), parts, *rule, by, not negated)
+        like = parts[0].index if order == "~" else -1
+        return Output(name, bool(shaped), parts, *rule, by, not negated, like)
 
     def for_extension(self) -> tuple[Any, ...]:
         """The signature as _C.define takes it."""
         outputs = tuple(
-            (o.name, o.shaped, o.dtype_rule, o.dtype_index, o.wanted_by, int(o.wanted_if))
+            (o.name, o.shaped, o.dtype_rule, o.dtype_index, o.wanted_by, int(o.wanted_if), o.like)
             + (tuple((p.kind, p.index, p.low, p.high) for p in o.parts),)
             for o in self.outputs
         )
@@ -190,12 +193,17 @@ class Signature:
     def _shape_of(self, index: int, args: tuple[Any, ...]) -> Any:
         """An input's shape: that of the codes, where it holds two to a byte."""
         shape = args[index].shape
-        if self.inputs[index].codes:
-            attributes = dict(zip((a.kind for a in self.attributes), args[len(self.inputs) :], strict=True))
-            if attributes.get("m") in PACKED:
-                last = attributes.get("e")
-                return (*shape[:-1], 2 * shape[-1] if last is None else last)
-        return shape
+        if not self._is_packed(index, args):
+            return shape
+        last = self._of_kind("e", args)
+        return (*shape[:-1], 2 * shape[-1] if last is None else last)
+
+    def _is_packed(self, index: int, args: tuple[Any, ...]) -> bool:
+        return self.inputs[index].codes and self._of_kind("m", args) in PACKED
+
+    def _of_kind(self, kind: str, args: tuple[Any, ...]) -> Any:
+        """The attribute of a kind of which an op has one at most; None where it has none."""
+        return dict(zip((a.kind for a in self.attributes), args[len(self.inputs) :], strict=True)).get(kind)
 
     def dtype(self, o: Output, args: tuple[Any, ...]) -> torch.dtype:
         first: torch.dtype = args[0].dtype
@@ -209,7 +217,7 @@ class Signature:
         return DTYPES[o.dtype_index][0]
 
     def allocate(self, args: tuple[Any, ...]) -> list[torch.Tensor]:
-        """New outputs, contiguous; those that are not wanted have no elements.
+        """New outputs; those that are not wanted have no elements.
 
         Under fake tensors this is the op's fake implementation."""
         attributes = args[len(self.inputs) :]
@@ -218,6 +226,9 @@ class Signature:
             wanted = o.wanted(attributes)
             shape = self.shape(o, args) if wanted else [0]
             dtype = self.dtype(o, args) if wanted else torch.float32
+            if wanted and o.like >= 0 and not self._is_packed(o.like, args) and dtype not in PACKED:
+                outputs.append(torch.empty_like(args[o.like], dtype=dtype))
+                continue
             if dtype in PACKED:
                 shape[-1] = (shape[-1] + 1) // 2
                 dtype = torch.uint8

@@ -6,7 +6,7 @@ import torch
 from isobit import _C
 
 X = ("x", True, False, 0, False, False)
-Y = ("y", False, 0, 0, -1, True, ())
+Y = ("y", False, 0, 0, -1, True, -1, ())
 BAD = {
     "no inputs": ((), (), (Y,)),
     "more tensors than a call has room for": ((X,) * 12, (), (Y,)),

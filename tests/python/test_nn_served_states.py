@@ -194,3 +194,12 @@ def test_a_state_goes_with_calls_and_compiled_layers():
     destination = {}
     model.state_dict(destination=destination)  # a dict has no metadata
     assert destination.keys() == model.state_dict().keys()
+
+
+def test_codes_of_transposed_weights_are_served_by_rows():
+    layer = prepare(torch.nn.Linear(6, 4), {"dtype": torch.int8, "granularity": "per_channel"})
+    layer.weight = torch.nn.Parameter(layer.weight.detach().t().contiguous().t())
+    served = convert(layer)
+    assert served.weight.codes.is_contiguous()
+    x = torch.randn(6, 3).t()
+    assert torch.equal(served(x), layer.eval()(x))

@@ -97,7 +97,7 @@ class ServedWeight(FollowsData):
             codes = self.scheme.quantize(weight, scale, zero_point)
             if codes.dtype in FLOAT8:  # kept as bytes: torch neither pickles nor gathers them, and half() converts them
                 codes = codes.view(torch.uint8)
-        self.register_buffer("codes", codes.detach().clone())
+        self.register_buffer("codes", codes.detach().clone(memory_format=torch.contiguous_format))  # read by rows
         self.register_buffer("scale", _kept(scale))
         self.register_buffer("zero_point", _kept(zero_point))
 

@@ -51,7 +51,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"dequantize_{f.plan}",
         "q[]* scale@ zero_point#?",
         f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d? last_dim:e?{check_attribute}",
-        "y = q : out_dtype",
+        "y ~ q : out_dtype",
     )
     backward = Op(
         f"dequantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, "

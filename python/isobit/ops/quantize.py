@@ -36,14 +36,14 @@ def _define(name: str) -> tuple[Op, Op]:
         f"quantize_{f.plan}",
         "x[] scale@ zero_point#?",
         f"{f.range()} dtype:d{f.group_attribute()} rounding:s",
-        "q = x : dtype",
+        "q ~ x : dtype",
     )
     backward = Op(
         f"quantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, str rounding='nearest', str code='int') -> Tensor",
         f"quantize_{f.plan}_backward",
         "grad_output[] x scale@ zero_point#?",
         f"{f.range()}{f.group_attribute()} rounding:s code:s",
-        "grad_input = x : x",
+        "grad_input ~ x : x",
     )
     forward.differentiable(saving(3), _backward_of(backward, f.leading()))
     backward.not_differentiable()
