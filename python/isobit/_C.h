@@ -112,7 +112,7 @@ typedef struct {
   const DLPackExchangeAPI *api;
   DLManagedTensorVersioned *versioned; /* to be released, where the object came by __dlpack__ */
   DLManagedTensor *unversioned;
-  const char *unwritable; /* why an output may not be written there, or NULL */
+  int read_only;
   const torch_dtype *packed; /* bytes that hold two codes of this type each, last of them in a row; or NULL */
   int64_t last;
   union {

@@ -168,8 +168,8 @@ int take_input(call *c, int i, PyObject *o) {
     return c->missed ? -1 : 0;
   }
   if (take(c, i, o) || is_cast(c, i)) return -1;
-  if (t->writes && c->args[i].unwritable) {
-    PyErr_Format(PyExc_ValueError, "%s: %s is %s and would be written", c->op->name, t->marked, c->args[i].unwritable);
+  if (t->writes && c->args[i].read_only) {
+    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->marked);
     return -1;
   }
   return 0;

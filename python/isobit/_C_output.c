@@ -202,9 +202,8 @@ static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype
     c->missed = frozen > 0; /* Python says so */
     return -1;
   }
-  if (a->unwritable) {
-    PyErr_Format(PyExc_ValueError, "%s: %s is %s and would be written", c->op->name, c->op->tensors[i].marked,
-                 a->unwritable);
+  if (a->read_only) {
+    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, c->op->tensors[i].marked);
     return -1;
   }
   if (a->t.dtype.code != want->code || a->t.dtype.bits != want->bits) {
