@@ -112,7 +112,7 @@ typedef struct {
   const DLPackExchangeAPI *api;
   DLManagedTensorVersioned *versioned; /* to be released, where the object came by __dlpack__ */
   DLManagedTensor *unversioned;
-  const char *unwritable; /* why nothing may be written there, as __dlpack__ says, or NULL: torch's tensors always may */
+  int read_only; /* the flags of __dlpack__ that say so: torch's tensors never are */
   const torch_dtype *packed; /* bytes that hold two codes of this type each, last of them in a row; or NULL */
   int64_t last;
   union {

@@ -62,8 +62,10 @@ typedef struct {
 
 static int take_written(plan_args *c, int i) {
   tensor_arg *a = &c->args[i];
-  if (a->unwritable) {
-    PyErr_Format(PyExc_ValueError, "isobit: %s is %s and would be written", positions[i], a->unwritable);
+  if (a->read_only) {
+    int is_copy = a->read_only == DLPACK_FLAG_BITMASK_IS_COPIED;
+    const char *what = is_copy ? "a copy, as its __dlpack__ says," : "read-only";
+    PyErr_Format(PyExc_ValueError, "isobit: %s is %s and would be written", positions[i], what);
     return -1;
   }
   int is_tensor = is_plain(a->object) ? 1 : PyObject_IsInstance(a->object, torch.types[0]);

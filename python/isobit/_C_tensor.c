@@ -130,8 +130,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
       result = -1;
     } else {
       a->t = m->dl_tensor;
-      if (m->flags & DLPACK_FLAG_BITMASK_IS_COPIED) a->unwritable = "a copy, as its __dlpack__ says,";
-      if (m->flags & DLPACK_FLAG_BITMASK_READ_ONLY) a->unwritable = "read-only";
+      a->read_only = (int)(m->flags & (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED));
     }
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
     a->unversioned = PyCapsule_GetPointer(capsule, "dltensor");
@@ -192,7 +191,7 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
   a->object = object;
   a->versioned = NULL;
   a->unversioned = NULL;
-  a->unwritable = NULL;
+  a->read_only = 0;
   a->packed = NULL;
   a->api = exchange_api(Py_TYPE(object));
   int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);

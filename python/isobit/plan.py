@@ -20,7 +20,8 @@ class Plan:
 
     problem: its text; ``support()``, and OPS.md in the repository, say what there is. row: a row by name,
     such as "go", instead of the best. max_workspace: rows that need more bytes run on fewer threads, or
-    are passed over; 0 is no limit. num_threads: 0 follows set_num_threads. A problem that does not exist is a ValueError.
+    are passed over; 0 is no limit. num_threads: 0 follows set_num_threads. A problem that does not exist
+    is a ValueError.
 
     Tensors are anything with ``__dlpack__``: torch's, numpy's. Inputs come first, then outputs, in
     the order of ``describe()["args"]``; None for one that the problem says is ``none``."""
