@@ -46,7 +46,7 @@ const (
 	weightSlack       = 16      // elements that keep packed rows from meeting in a cache
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
 	firstCache        = 1 << 15 // bytes
-	weightRest        = 16      // positions that few rows of x take as long for as for one beside whole stripes
+	weightRest        = 32      // positions that few rows of x take as long for as for one beside whole stripes
 )
 
 // weightScratch is a tile's memory.
