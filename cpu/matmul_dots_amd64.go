@@ -17,7 +17,7 @@ var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (Matmu
 
 var dotKernels = matmulDots{
 	newMatmulPanels(AVX512, dotSquare, matmulDotsAVX512, matmulHalfDotsAVX512),
-	matmulTurned[matmulTurnedDots]{dotSquare, matmulTurnedDotsAVX512, matmulTurnedWideDotsAVX512},
+	newMatmulTurned[matmulTurnedDots](AVX512, dotSquare, matmulTurnedDotsAVX512, matmulTurnedWideDotsAVX512),
 	swapPairsAVX512, turnPairsAVX512, pairRowsAVX512, pairColumnsAVX512,
 }
 

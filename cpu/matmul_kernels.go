@@ -48,7 +48,7 @@ type matmulType struct {
 func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half matmulRun, turned, turnedWide matmulTurnedRun, turn turnTile) matmulType {
 	return matmulType{
 		needs, other, newMatmulPanels(needs, lanes, whole, half),
-		matmulTurned[matmulTurnedRun]{lanes, turned, turnedWide}, turn,
+		newMatmulTurned(needs, lanes, turned, turnedWide), turn,
 	}
 }
 

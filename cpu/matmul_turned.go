@@ -6,10 +6,9 @@ import "unsafe"
 // kernels turn them in registers, a square at a time.
 
 const (
-	matmulAlong    = 2048 // elements of columns that are read before the next columns are
-	matmulWideRows = 2    // rows of Input that two squares are for
-	matmulFewFar   = 16   // and that columns of bf16 from memory are turned for,
-	matmulFewNear  = 8    // or those in a cache
+	matmulAlong   = 2048 // elements of columns that are read before the next columns are
+	matmulFewFar  = 16   // and that columns of bf16 from memory are turned for,
+	matmulFewNear = 8    // or those in a cache
 )
 
 // matmulTurnedRun is matmulRun for columns of b, as long as so many squares, that
@@ -20,14 +19,23 @@ type matmulTurnedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int
 // a square of them at a time, or two.
 type matmulTurned[Run any] struct {
 	columns      int64 // of a square
+	wideRows     int64 // rows of Input that two squares are for
 	square, wide Run
+}
+
+func newMatmulTurned[Run any](needs ISA, columns int64, square, wide Run) matmulTurned[Run] {
+	u := matmulTurned[Run]{columns, 2, square, wide}
+	if needs >= AVX512 {
+		u.wideRows = 4 // there are registers for them
+	}
+	return u
 }
 
 // next returns the kernel for the next of the columns that are left. Two squares
 // are for few rows: more keep the processor busy with one, and columns that come
 // from memory come faster where there are fewer.
 func (u *matmulTurned[Run]) next(t *MatmulTile, left int64) (run Run, columns int64) {
-	if t.M <= matmulWideRows && !t.Far && left >= 2*u.columns {
+	if t.M <= u.wideRows && !t.Far && left >= 2*u.columns {
 		return u.wide, 2 * u.columns
 	}
 	return u.square, u.columns

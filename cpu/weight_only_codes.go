@@ -114,7 +114,9 @@ const (
 var noZeros [mostScales]float32
 
 // scalesAsTheyAre reports whether kernels read a row's scales where they lie.
-func (r *weightRun) scalesAsTheyAre() bool { return r.Scale.DType == tensor.F32 && r.Scale.Contiguous() }
+func (r *weightRun) scalesAsTheyAre() bool {
+	return r.Scale.DType == tensor.F32 && r.Scale.Contiguous()
+}
 
 // group returns the scales and zero points of n elements of a row from position k on.
 func (r *weightRun) group(row, k, n int64) (scales, zeros []float32) {

@@ -46,6 +46,7 @@ const (
 	weightSlack       = 16      // elements that keep packed rows from meeting in a cache
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
 	firstCache        = 1 << 15 // bytes
+	weightRest        = 32      // positions that few rows of x take as long for as for one beside whole stripes
 )
 
 // weightScratch is a tile's memory.
@@ -110,7 +111,7 @@ func (r *weightRow) begin(t *WeightTile) weightRun {
 	if t.GroupSize >= t.K {
 		run.shift, run.shared = 63, true
 	}
-	run.few = run.shared && t.M <= r.few
+	run.few = run.shared && t.M <= r.few && t.K%Lanes*t.M*weightRest <= t.K
 	return run
 }
 

@@ -10,15 +10,15 @@ import (
 )
 
 // matmulTurned are panels of squares of b side by side, and as matmulCounts how
-// many rows of a are multiplied with them at a time. One or two rows have several:
-// the chains of one square would leave the processor waiting for each sum.
+// many rows of a are multiplied with them at a time. Few rows have several: the chains of
+// one square would leave the processor waiting for each sum.
 var matmulTurned = []struct {
 	name    string
 	squares int
 	counts  map[bool][]int
 }{
 	{"matmulTurned", 1, map[bool][]int{true: {8, 4, 3, 2, 1}, false: {4, 3, 2, 1}}},
-	{"matmulTurnedWide", 2, map[bool][]int{true: {2, 1}, false: {2, 1}}},
+	{"matmulTurnedWide", 2, map[bool][]int{true: {4, 3, 2, 1}, false: {2, 1}}},
 }
 
 // matmulTurnedEarly is the number of columns for which lines ahead are asked for at once.
