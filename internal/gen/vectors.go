@@ -23,6 +23,7 @@ func autodiffLoops(c *build.Context) {
 	maxPool2(c)
 	functions(c, globals)
 	powers(c, globals)
+	doubleFunctions(c, globals)
 	taps(c)
 }
 
