@@ -265,9 +265,13 @@ func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
 // fastLanes adds whole rows of lanes and returns how many elements it has added.
 func fastLanes[T any](acc *[lanes]T, x []T) int {
 	n := len(x) / lanes * lanes
-	if !hasAVX2() || n == 0 || !isFloat32[T]() {
+	switch {
+	case !hasAVX2() || n == 0:
 		return 0
+	case is32[T]():
+		addLanesAVX2(as[[lanes]float32](acc), as[float32](&x[0]), n)
+	default:
+		addLanesAVX2F64(as[[lanes]float64](acc), as[float64](&x[0]), n)
 	}
-	addLanesAVX2(as[[lanes]float32](acc), as[float32](&x[0]), n)
 	return n
 }
