@@ -110,7 +110,7 @@ var tailRows = func() (rows [24]tailRow) {
 		if i >= 8 {
 			c = (float64(i+8) + 0.5) * (erfWidth / 2)
 		}
-		erfc := Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(c*math.Sqrt2, 2000)
+		erfc := Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(float64(c*math.Sqrt2), 2000)
 		rows[i] = tailRow{c, erfc, erfRising(c)}
 	}
 	return rows
