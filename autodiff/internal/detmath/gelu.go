@@ -64,7 +64,7 @@ func tail(x float64) float64 {
 
 // tailPart returns the interval that -x/sqrt(2) lies in, and how far from its middle.
 func tailPart(x float64) (row *tailRow, r float64) {
-	z := -x * halfRoot
+	z := float64(-x * halfRoot)
 	i := int(z / erfWidth)
 	if z >= 2 { // intervals are half as wide, since erfc falls faster
 		i = int(z/(erfWidth/2)) - 8
