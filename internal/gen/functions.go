@@ -193,13 +193,19 @@ func (f function) expShort(x value) value {
 
 // exp is detmath's Exp of a number from -708 to 709.
 func (f function) exp(x value) value {
-	k, bits := f.exponent(x)
+	_, bits, s := f.expParts(x)
+	return f.op("VPADDQ", s, bits)
+}
+
+// expParts returns what detmath's Exp makes of a number: s * 2^k, and k as bits.
+func (f function) expParts(x value) (k, bits, s value) {
+	k, bits = f.exponent(x)
 	hi, lo := f.sub(x, f.mul(k, f.of(ln2Hi))), f.mul(k, f.of(ln2Lo))
 	r := f.sub(hi, lo)
 	rest := f.sub(f.sub(hi, r), lo)
 	q := f.horner(r, factorials(2, 14)...)
-	s := f.add(f.mul(f.mul(r, r), q), rest)
-	return f.op("VPADDQ", f.add(f.add(s, r), f.of(1)), bits)
+	s = f.add(f.mul(f.mul(r, r), q), rest)
+	return k, bits, f.add(f.add(s, r), f.of(1))
 }
 
 // notLess is a comparison that a NaN passes.
@@ -223,8 +229,14 @@ func logSeries() (series []float64) {
 }
 
 // log is detmath's Log of a number that is not subnormal.
-func (f function) log(x value) value {
-	k, m := f.parts(x)
+func (f function) log(x value) value { return f.logOf(x, x, nil) }
+
+// logOf is that of x, which is 2^-bits times another number.
+func (f function) logOf(x, scaled, bits value) value {
+	k, m := f.parts(scaled)
+	if bits != nil {
+		k = f.sub(k, bits)
+	}
 	r := f.sub(m, f.of(1))
 	s := f.op("VDIVPD", r, f.add(r, f.of(2)))
 	z := f.mul(s, s)

@@ -23,6 +23,7 @@ func autodiffLoops(c *build.Context) {
 	maxPool2(c)
 	functions(c, globals)
 	powers(c, globals)
+	doubleFunctions(c, globals)
 	taps(c)
 }
 
@@ -42,25 +43,32 @@ func pointerTo(t types.Type, name string) *types.Var {
 	return types.NewVar(0, nil, name, types.NewPointer(t))
 }
 
-// addLanes keeps the 64 lanes of a sum in registers.
+// addLanes keeps the 64 lanes of a sum in registers: of f64, in all there are.
 func addLanes(c *build.Context) {
-	f32 := types.Typ[types.Float32]
-	rowSignature(c, "addLanesAVX2", "acc[i%64] += x[i], for n a multiple of 64, not 0", nil, pointerTo(types.NewArray(f32, 64), "acc"), pointerTo(f32, "x"))
-	acc, x, n := param(c, "acc"), param(c, "x"), param(c, "n")
-	var lanes [8]reg.VecVirtual
-	for i := range lanes {
-		lanes[i] = c.YMM()
-		c.VMOVUPS(operand.Mem{Base: acc, Disp: i * 32}, lanes[i])
+	for _, t := range []struct {
+		name string
+		kind types.BasicKind
+		size int
+		add  func(...operand.Op)
+	}{{"addLanesAVX2", types.Float32, 4, c.VADDPS}, {"addLanesAVX2F64", types.Float64, 8, c.VADDPD}} {
+		element := types.Typ[t.kind]
+		rowSignature(c, t.name, "acc[i%64] += x[i], for n a multiple of 64, not 0", nil, pointerTo(types.NewArray(element, stripeLanes), "acc"), pointerTo(element, "x"))
+		acc, x, n := param(c, "acc"), param(c, "x"), param(c, "n")
+		lanes := make([]reg.VecVirtual, stripeLanes*t.size/32)
+		for i := range lanes {
+			lanes[i] = c.YMM()
+			c.VMOVUPS(operand.Mem{Base: acc, Disp: i * 32}, lanes[i])
+		}
+		c.Label("row")
+		for i, l := range lanes {
+			t.add(operand.Mem{Base: x, Disp: i * 32}, l, l)
+		}
+		c.ADDQ(operand.I32(stripeLanes*t.size), x)
+		c.SUBQ(operand.I32(stripeLanes), n)
+		c.JNZ(operand.LabelRef("row"))
+		for i, l := range lanes {
+			c.VMOVUPS(l, operand.Mem{Base: acc, Disp: i * 32})
+		}
+		endFunction(c)
 	}
-	c.Label("row")
-	for i, l := range lanes {
-		c.VADDPS(operand.Mem{Base: x, Disp: i * 32}, l, l)
-	}
-	c.ADDQ(operand.I32(256), x)
-	c.SUBQ(operand.I32(64), n)
-	c.JNZ(operand.LabelRef("row"))
-	for i, l := range lanes {
-		c.VMOVUPS(l, operand.Mem{Base: acc, Disp: i * 32})
-	}
-	endFunction(c)
 }

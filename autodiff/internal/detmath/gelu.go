@@ -64,7 +64,7 @@ func tail(x float64) float64 {
 
 // tailPart returns the interval that -x/sqrt(2) lies in, and how far from its middle.
 func tailPart(x float64) (row *tailRow, r float64) {
-	z := -x * halfRoot
+	z := float64(-x * halfRoot)
 	i := int(z / erfWidth)
 	if z >= 2 { // intervals are half as wide, since erfc falls faster
 		i = int(z/(erfWidth/2)) - 8
@@ -110,7 +110,7 @@ var tailRows = func() (rows [24]tailRow) {
 		if i >= 8 {
 			c = (float64(i+8) + 0.5) * (erfWidth / 2)
 		}
-		erfc := Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(c*math.Sqrt2, 2000)
+		erfc := Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(float64(c*math.Sqrt2), 2000)
 		rows[i] = tailRow{c, erfc, erfRising(c)}
 	}
 	return rows

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,51 @@ func TestFunctions(t *testing.T) {
 			f.row(z[1:n+1], x[5:n+5], dy[5:n+5])
 			require.Equal(t, [2]float32{}, [2]float32{z[0], z[n+1]})
 			require.Equal(t, bits([]float32{f.one(x[n+4], dy[n+4])}), bits(z[n:n+1]), "%s of %d", f.name, n)
+		}
+	}
+}
+
+// TestDoubleFunctions does so with those of f64: of random bits, and of numbers around the places where a
+// function changes its formula.
+func TestDoubleFunctions(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := make([]float64, 40000)
+	for i := range x {
+		switch i % 4 {
+		case 0:
+			x[i] = math.Float64frombits(r.Uint64())
+		case 1:
+			x[i] = r.NormFloat64() * 300
+		case 2:
+			x[i] = r.NormFloat64() * math.Exp(r.NormFloat64()*4)
+		default:
+			edges := []float64{0, -1, 1, 709.78, 709.79, -708.4, -745.13, -745.2, 0.25, 22, 1e-9, math.Sqrt2 / 2, 0x1p-1022, 5e-324, 3e305, 1e308, math.Inf(1), math.Inf(-1)}
+			x[i] = math.Float64frombits(math.Float64bits(edges[r.IntN(len(edges))]) + r.Uint64N(9) - 4)
+		}
+	}
+	defer cpu.Limit(cpu.Best())
+	for name, f := range map[string]struct {
+		row func(z, x, _ []float64)
+		one func(float64) float64
+	}{
+		"exp":     {Exp[float64], detmath.Exp},
+		"log":     {Log[float64], detmath.Log},
+		"log1p":   {Log1p[float64], detmath.Log1p},
+		"tanh":    {Tanh[float64], detmath.Tanh},
+		"sigmoid": {Sigmoid[float64], detmath.Sigmoid},
+	} {
+		for _, rows := range []cpu.ISA{cpu.AVX2, cpu.AVX512} {
+			cpu.Limit(rows)
+			for _, n := range []int{len(x), 1, 3, 4, 5, 8, 13} {
+				z := make([]float64, n+2)
+				f.row(z[1:n+1], x[:n], nil)
+				require.Equal(t, [2]float64{}, [2]float64{z[0], z[n+1]})
+				for i, got := range z[1 : n+1] {
+					if want := f.one(x[i]); math.Float64bits(got) != math.Float64bits(want) && (got == got || want == want) {
+						t.Fatalf("%s(%v) is %v in a row and %v by itself (%v)", name, x[i], got, want, rows)
+					}
+				}
+			}
 		}
 	}
 }

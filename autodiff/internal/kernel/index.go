@@ -47,12 +47,27 @@ const chunk = 256
 // where x has rows rows: each destination's finished sum is added once, of no
 // contributions, too, so that a -0 becomes +0.
 func ScatterAdd[T Float, I Integer](z, x, y []T, dst []I, rows, inner int) {
-	addVS(z, x, 0)
-	// Sort the sources by destination: counting keeps them in order.
 	start := make([]int32, rows+1)
+	most := int32(0)
 	for _, d := range dst {
 		start[d+1]++
+		most = max(most, start[d+1])
 	}
+	if most <= chunk { // one chunk each: sums begin at +0, and x may come last
+		clear(z)
+		for j, d := range dst {
+			if inner == 1 {
+				z[d] += y[j]
+			} else {
+				row := z[int(d)*inner:][:inner]
+				addVV(row, row, y[j*inner:][:inner])
+			}
+		}
+		addVV(z, x, z)
+		return
+	}
+	addVS(z, x, 0)
+	// Sort the sources by destination: counting keeps them in order.
 	for r := range rows {
 		start[r+1] += start[r]
 	}

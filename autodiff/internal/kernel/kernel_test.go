@@ -28,9 +28,15 @@ func TestAssembly(t *testing.T) {
 	}
 	t.Run("f32", testAssembly[float32])
 	t.Run("f64", testAssembly[float64])
+	t.Run("lanes of f32", testLanes[float32])
+	t.Run("lanes of f64", testLanes[float64])
+}
+
+func testLanes[T Float](t *testing.T) {
+	defer cpu.Limit(cpu.Best())
 	for _, n := range []int{64, 128, 640} {
-		x := uniform[float32](n, 3)
-		var a, b [lanes]float32
+		x := uniform[T](n, 3)
+		var a, b [lanes]T
 		addLanes(&a, x)
 		cpu.Limit(cpu.Go)
 		addLanes(&b, x)

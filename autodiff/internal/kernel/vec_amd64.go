@@ -57,10 +57,37 @@ var functionLoops = [functions][2]func(z, x, dy *float32, table *[744]float64, n
 	geluGradOf: {geluGradAVX2, geluGradAVX512},
 }
 
+// doubleLoops are those of f64, of some.
+var doubleLoops = [functions][2]func(z, x *float64, n int){
+	expOf:     {expAVX2F64, expAVX512F64},
+	logOf:     {logAVX2F64, logAVX512F64},
+	log1pOf:   {log1pAVX2F64, log1pAVX512F64},
+	tanhOf:    {tanhAVX2F64, tanhAVX512F64},
+	sigmoidOf: {sigmoidAVX2F64, sigmoidAVX512F64},
+}
+
+// fastDouble does so with a function's loop of f64.
+func fastDouble[T any](f functionOf, z, x []T) int {
+	loop, n := doubleLoops[f][0], len(z)&^3
+	if !hasAVX2() || loop == nil {
+		return 0
+	}
+	if cpu.Allowed() == cpu.AVX512 {
+		loop, n = doubleLoops[f][1], len(z)&^7
+	}
+	for at := 0; at < n; at += runLength {
+		loop(as[float64](&z[at]), as[float64](&x[at]), min(runLength, n-at))
+	}
+	return n
+}
+
 // fastFunction does so with a function's loop. That of AVX-512 takes 16 elements at a time.
 func fastFunction[T any](f functionOf, z, x, dy []T) int {
+	if !is32[T]() {
+		return fastDouble(f, z, x)
+	}
 	n, isa := len(z)&^7, cpu.Allowed()
-	if isa < cpu.AVX2 || n == 0 || !isFloat32[T]() {
+	if isa < cpu.AVX2 || n == 0 {
 		return 0
 	}
 	wide := 0
@@ -238,9 +265,13 @@ func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
 // fastLanes adds whole rows of lanes and returns how many elements it has added.
 func fastLanes[T any](acc *[lanes]T, x []T) int {
 	n := len(x) / lanes * lanes
-	if !hasAVX2() || n == 0 || !isFloat32[T]() {
+	switch {
+	case !hasAVX2() || n == 0:
 		return 0
+	case is32[T]():
+		addLanesAVX2(as[[lanes]float32](acc), as[float32](&x[0]), n)
+	default:
+		addLanesAVX2F64(as[[lanes]float64](acc), as[float64](&x[0]), n)
 	}
-	addLanesAVX2(as[[lanes]float32](acc), as[float32](&x[0]), n)
 	return n
 }

@@ -495,6 +495,11 @@ func adamAVX2F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]fl
 //go:noescape
 func addLanesAVX2(acc *[64]float32, x *float32, n int)
 
+// addLanesAVX2F64 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
+//
+//go:noescape
+func addLanesAVX2F64(acc *[64]float64, x *float64, n int)
+
 // maxPool2AVX2 is: y[i] = the largest of a[2*i], a[2*i+1], b[2*i], b[2*i+1], first of equals, first NaN before all, and at[i] = its position: first is a[0]'s, first+w b[0]'s.
 //
 //go:noescape
@@ -589,6 +594,56 @@ func powAVX512(z *float64, x *float64, y *float64, usual *int64, n int)
 //
 //go:noescape
 func powAVX2(z *float64, x *float64, y *float64, usual *int64, n int)
+
+// expAVX512F64 is: z[i] = Exp(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func expAVX512F64(z *float64, x *float64, n int)
+
+// logAVX512F64 is: z[i] = Log(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func logAVX512F64(z *float64, x *float64, n int)
+
+// log1pAVX512F64 is: z[i] = Log1p(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func log1pAVX512F64(z *float64, x *float64, n int)
+
+// tanhAVX512F64 is: z[i] = Tanh(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func tanhAVX512F64(z *float64, x *float64, n int)
+
+// sigmoidAVX512F64 is: z[i] = Sigmoid(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func sigmoidAVX512F64(z *float64, x *float64, n int)
+
+// expAVX2F64 is: z[i] = Exp(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func expAVX2F64(z *float64, x *float64, n int)
+
+// logAVX2F64 is: z[i] = Log(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func logAVX2F64(z *float64, x *float64, n int)
+
+// log1pAVX2F64 is: z[i] = Log1p(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func log1pAVX2F64(z *float64, x *float64, n int)
+
+// tanhAVX2F64 is: z[i] = Tanh(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func tanhAVX2F64(z *float64, x *float64, n int)
+
+// sigmoidAVX2F64 is: z[i] = Sigmoid(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func sigmoidAVX2F64(z *float64, x *float64, n int)
 
 // fusedTapsAVX2 is: y[j] = fma(x[r*down+k*across+j], w[r*columns+k], y[j]) for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes.
 //
