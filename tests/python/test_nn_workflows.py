@@ -182,7 +182,8 @@ class Picked(torch.nn.Module):
         self.layers = torch.nn.ModuleList(layers)
 
     def forward(self, x, mask):
-        return [layer(x[mask]) for layer in self.layers]
+        rows = x[mask]
+        return [layer(rows) for layer in self.layers]
 
 
 def picked_layers():

@@ -271,7 +271,9 @@ def test_torch_fx_records_a_layer_as_one_call():
 
     hooked = FakeQuantizedLinear(4, 3)
     hooked.register_forward_hook(lambda module, args, y: y * 2)
-    for layer in (Mine(4, 3), hooked):
+    scaled = FakeQuantizedLinear(4, 3)
+    scaled.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    for layer in (Mine(4, 3), hooked, scaled):
         with pytest.raises(TypeError, match="torch.fx would record a forward or hooks of its own twice"):
             torch.fx.symbolic_trace(torch.nn.Sequential(layer))
 

@@ -246,7 +246,7 @@ def test_nothing_leaks():
     # What tests before this one left behind, their threads too, may come and go; a leak is there in every round.
     rounds = [state()]
     for _ in range(10):
-        for _ in range(300):
+        for _ in range(120):
             calls()
         rounds.append(state())
         if all(abs(after - before) < 100 for before, after in zip(*rounds[-2:], strict=True)):

@@ -44,7 +44,7 @@ def _batched(size: int, args: list[Any]) -> None:
 
 _FORWARD.linear(_adjoint)
 _BACKWARD.linear(_adjoint_of_gradient)
-vmap_fold(_FORWARD, data=(0,), change=_batched)
+vmap_fold(_FORWARD, data=(0,))  # size says how many pixels: theta, how many grids
 vmap_fold(_BACKWARD, data=(0,), change=_batched)
 
 _fast = _FORWARD.fast
