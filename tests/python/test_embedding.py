@@ -67,9 +67,13 @@ def test_max_norm_of_a_negative_view():
 def test_the_gradient_of_embeddings_gradient_leaves_out_what_it_does():
     grad, indices = draw(4, 3).requires_grad_(), torch.tensor([0, -1, 5, 2])
     for keywords in ({}, {"padding_idx": 2}, {"scale_grad_by_freq": True}):
-        (second,) = torch.autograd.grad(isobit.embedding_backward(grad, indices, 5, **keywords).sum(), grad)
+        y, v = isobit.embedding_backward(grad, indices, 5, **keywords), torch.ones(5, 3, requires_grad=True)
+        (second,) = torch.autograd.grad(y, grad, v, create_graph=True)
         want = torch.tensor([1.0, 0.0, 0.0, float("padding_idx" not in keywords)])
-        assert_same(second, want[:, None].expand(4, 3))
+        assert_same(second.detach(), want[:, None].expand(4, 3))
+        assert_same(
+            torch.autograd.grad(second, v, grad.detach())[0], y.detach()
+        )  # linear in both: whose gradient is it
     (second,) = torch.autograd.grad(isobit.embedding_backward(grad, indices, 0).sum(), grad)
     assert_same(second, torch.zeros(4, 3))
 
@@ -111,3 +115,14 @@ def test_embedding_renorm(norm_type):
     assert_same(weight, want)
     assert_same(y, want[indices])
     assert weight._version > version
+
+
+def test_sparse_gradients_leave_out_a_padding_row_of_0():
+    weight, indices = draw(5, 3).requires_grad_(), torch.tensor([0, 3, 0, 1])
+    for sparse in (True, False):
+        weight.grad = None
+        isobit.embedding(indices, weight, 0, sparse=sparse).sum().backward()
+        assert_same(weight.grad.to_dense(), torch.tensor([0.0, 1, 0, 1, 0])[:, None].expand(5, 3))
+        assert not sparse or weight.grad.indices().tolist() == [[1, 3]]
+    with pytest.raises(RuntimeError, match="embedding: scale_grad_by_freq does not work with a sparse gradient"):
+        isobit.embedding(indices, weight, scale_grad_by_freq=True, sparse=True).sum().backward()

@@ -90,6 +90,7 @@ def table():
         (TypeError, "WeightOnlyLinear: symmetric must be a bool", lambda: WeightOnlyLinear(4, 4, symmetric=1)),
         (TypeError, "FakeQuantizedLinear: exact must be a bool", lambda: FakeQuantizedLinear(4, 4, exact="no")),
         (TypeError, "prepare: exact must be a bool", lambda: prepare(torch.nn.Linear(4, 4), INT8, exact="no")),
+        (TypeError, "prepare: inplace must be a bool", lambda: prepare(torch.nn.Linear(4, 4), INT8, inplace=1)),
         (TypeError, "convert: inplace must be a bool", lambda: convert(torch.nn.ReLU(), "yes")),
         (TypeError, "HistogramObserver: bins must be an int, not 2.5", lambda: HistogramObserver(2.5)),
         (ValueError, "HistogramObserver: bins is 0; want at least 1", lambda: HistogramObserver(0)),
