@@ -96,7 +96,7 @@ def test_as_torchs(kind, mode):
 
 
 @pytest.mark.parametrize("mode", ("sum", "mean", "weighted"))
-@pytest.mark.parametrize("padding", (None, 3, -2))
+@pytest.mark.parametrize("padding", (None, 0, 3, -2))
 def test_sparse_gradient(mode, padding):
     indices, keywords = bag("offsets")
     weight, dy = draw(ROWS, WIDTH).requires_grad_(), draw(5, WIDTH, seed=3)

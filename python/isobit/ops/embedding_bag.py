@@ -46,7 +46,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     weight, indices, offsets, factors = inputs[:4]
     _, ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq, ctx.sparse, _ = inputs[4:]
     ctx.rows = weight.shape[0]
-    ctx.weighs = factors is not None and ctx.needs_input_grad[3]
+    ctx.weighs = ctx.needs_input_grad[3]
     chosen = output[1] if ctx.mode == "max" else None
     ctx.save_for_backward(indices, offsets, factors, weight if ctx.weighs else None, chosen)
     ctx.set_materialize_grads(False)
