@@ -278,6 +278,8 @@ def test_a_sparse_gradient_without_bags_has_no_rows():
     assert dw._nnz() == 0 and dw.shape == W.shape
 
 
-def test_a_mode_that_cannot_be_compared():
+def test_arguments_of_odd_kinds():
     with pytest.raises(ValueError, match="embedding_bag: mode is ndarray; want 'sum'"):
         isobit.embedding_bag(INDICES, W, OFFSETS, mode=np.ones(3))
+    with pytest.raises(TypeError, match="include_last_offset must be a bool, not 1"):  # without offsets, too
+        isobit.embedding_bag(INDICES.view(2, 2), W, include_last_offset=1)

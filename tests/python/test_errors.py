@@ -24,6 +24,16 @@ BAD = {
     "integer input": (ValueError, ": input is torch.int32; want one of torch.float32,", lambda: quantize(x=X.int())),
     "integer scale": (ValueError, ": scales is torch.int32; want", lambda: quantize(s=S.int())),
     "complex input": (TypeError, ": input is torch.complex64", lambda: quantize(x=X.to(torch.complex64))),
+    "chosen range beyond the type": (
+        ValueError,
+        ": quant_max is 128; torch.int8 ends at 127",
+        lambda: isobit.choose_qparams_per_tensor(X, quant_max=128),
+    ),
+    "chosen range below the type": (
+        ValueError,
+        ": quant_min is -129; torch.int8 starts at -128",
+        lambda: isobit.choose_qparams_per_tensor(X, quant_min=-129),
+    ),
     "int64 codes": (ValueError, ": dtype is torch.int64; want", lambda: quantize(dtype=torch.int64)),
     "bool codes": (TypeError, "dtype", lambda: quantize(dtype=torch.bool)),
     "codes of no dtype": ((TypeError, RuntimeError), "dtype", lambda: quantize(dtype="int8")),

@@ -96,13 +96,14 @@ def test_torch_ao_converts_learned_scales():
 
 def test_observers_of_torch_ao_can_be_used():
     x = draw(6, 300)
-    for observer in (
-        ao.HistogramObserver,
-        ao.HistogramObserver.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric),
-        ao.HistogramObserver.with_args(qscheme=torch.per_tensor_symmetric),
-        ao.PerChannelMinMaxObserver.with_args(dtype=torch.qint8, ch_axis=1),
+    for observer, symmetric in (
+        (ao.HistogramObserver, False),
+        (ao.HistogramObserver.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric), True),
+        (ao.HistogramObserver.with_args(qscheme=torch.per_tensor_symmetric), False),  # of uint8, about 128
+        (ao.PerChannelMinMaxObserver.with_args(dtype=torch.qint8, ch_axis=1), False),
     ):
         ours, theirs = FakeQuantize(observer), ao.FakeQuantize(observer)
+        assert ours.scheme.symmetric == symmetric
         y = ours(x)
         theirs(x)
         assert_same(ours.scale, theirs.scale)
