@@ -17,7 +17,7 @@ def test_from_config():
 
     x = draw(5, 10)
     config = SimpleNamespace(
-        dtype="int4",
+        dtype=SimpleNamespace(name="INT4"),
         granularity=PerGroup(),
         mapping_type=SimpleNamespace(name="SYMMETRIC"),
         zero_point_domain=SimpleNamespace(name="INT"),

@@ -201,6 +201,10 @@ def test_the_gradient_as_an_op_has_a_gradient(back, mode):
     for i, mask in enumerate(((True, False), (False, True))):
         wants = mask if ops else (mask,)
         assert gradcheck(lambda *t, i=i, w=wants: back(*t, mode, "border", True, *w)[i], leaves, **forward)
+        if ops:  # the other result is empty
+            results = back(*leaves, mode, "border", True, *wants)
+            of_both = grad(sum(t.sum() for t in results), leaves, allow_unused=True, retain_graph=True)
+            assert_same(of_both, grad(results[i].sum(), leaves, allow_unused=True))
     first = grad(sum(d.square().sum() for d in back(*leaves, mode)), leaves, create_graph=True, allow_unused=True)
     with pytest.raises(RuntimeError, match="has no second derivative"):
         grad(first[0].sum(), leaves, allow_unused=True)

@@ -105,6 +105,7 @@ def test_reset_parameters_starts_anew_in_memory_that_holds_anything(make, byte):
     for module in model.modules():
         module.reset_parameters()
     assert [value.shape for value in model.state_dict().values()] == shapes
+    assert (model.scale == 1).all() and (model.zero_point is None or not model.zero_point.any())
     assert_same(model(x), fresh(x))
     assert_same(tuple(model.state_dict().values()), tuple(fresh.state_dict().values()))
 

@@ -76,6 +76,9 @@ def test_a_state_with_buffers_of_no_elements_loads():
     other = model_of("static")
     assert_same(model.train()(x), other(x))
     assert_same_state(model, other)
+    other.load_state_dict(model_of("static").state_dict())  # what had seen something has not any more
+    with pytest.warns(UserWarning, match="nothing yet"):
+        other.eval()(x)
 
 
 @each_model

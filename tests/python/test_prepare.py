@@ -144,6 +144,7 @@ def test_what_is_left_as_it_is_and_what_is_refused():
     model.append(torch.nn.MultiheadAttention(4, 2)).append(QuantizedLinear(4, 4))
     prepared = prepare(model, INT8)
     same = [type(a) is type(b) for a, b in zip(prepared, model, strict=True)]
+    assert prepared[0].weight_fake_quantizer.scale.shape == (0,)  # of each batch its own
     assert same == [False] + [True] * 5
     assert type(prepared[4].out_proj) is type(model[4].out_proj)
     assert (
