@@ -100,14 +100,17 @@ def test_a_layer_has_one_result_trained_and_served(name, bias):
     assert inexact.product == "torch" and (inexact(x) - want).abs().max() < 1e-4
 
 
-def test_scales_for_the_columns_of_an_input_have_no_integer_product():
+def test_inputs_that_have_no_integer_product():
+    """Each column has a scale; codes are not all of int8's, though their zero point is 0."""
     columns = observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL, ch_axis=-1)
-    layer = FakeQuantizedLinear(21, 6, activation_fake_quantizer=columns, weight_fake_quantizer=LAYERS["learned"][2]())
-    x = draw(4, 21)
-    want, served = layer(x), convert(layer)
-    assert served.product == "codes"
-    assert_same(want, by_the_contract("codes", layer, served, x))
-    assert_same(served(x), want.detach())
+    for activation in (columns, LearnableFakeQuantize(-100, 200), LearnableFakeQuantize(-200, 100)):
+        fakes = {"activation_fake_quantizer": activation, "weight_fake_quantizer": LAYERS["learned"][2]()}
+        layer, x = FakeQuantizedLinear(21, 6, **fakes), draw(4, 21)
+        want, served = layer(x), convert(layer)
+        assert served.product == "codes"
+        assert activation.scheme.centred
+        assert_same(want, by_the_contract("codes", layer, served, x))
+        assert_same(served(x), want.detach())
 
 
 @pytest.mark.parametrize("dtype", FLOATS[1:], ids=NAMES.get)
