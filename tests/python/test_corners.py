@@ -144,6 +144,7 @@ def test_doubles_become_16_bits_in_one_rounding(dtype):
     want = v.double().expand(3, 5)  # of the sum of rows, which is rounded
     assert_same(torch.autograd.grad(by_bias(dy.requires_grad_()), dy, v), (want,))
     assert_same(torch.func.vjp(lambda t: rounded(t, dtype), tie)[1](even), (even.double(),))
+    assert_same(torch.func.jvp(lambda b: isobit.linear(x, w, b), (bias.detach(),), (v,))[1], want)
 
 
 def test_forward_mode_over_forward_mode():

@@ -270,9 +270,8 @@ def test_torch_fx_records_a_layer_as_one_call():
         def forward(self, input):
             return super().forward(input) + 1
 
-    hooked = FakeQuantizedLinear(4, 3)
+    hooked, scaled = FakeQuantizedLinear(4, 3), FakeQuantizedLinear(4, 3)
     hooked.register_forward_hook(lambda module, args, y: y * 2)
-    scaled = FakeQuantizedLinear(4, 3)
     scaled.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
     for layer in (Mine(4, 3), hooked, scaled):
         with pytest.raises(TypeError, match="torch.fx would record a forward or hooks of its own twice"):

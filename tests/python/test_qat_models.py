@@ -53,12 +53,15 @@ def test_the_start_of_a_learned_scale():
     assert_same(starts[1:], starts[:1] * 2)
     for message, keywords in (
         ("want shape", {"group_size": 4}),
+        ("want shape", {"block_size": (2, 2)}),
+        ("quant_max >= 1, not -8 and 0", {"quant_min": -8, "quant_max": 0}),
         ("one of", {"channels": 3, "group_size": 4, "shape": (3, 4)}),
         ("uint8 has 0 to 255", {"dtype": torch.uint8}),
         ("scale only", {"dtype": torch.float8_e4m3fn, "learn_zero_point": True}),
     ):
         with pytest.raises(ValueError, match=message):
             LearnableFakeQuantize(**keywords)
+    assert LearnableFakeQuantize(channels=1).scale.shape == (1,)
     with pytest.raises(ValueError, match="no type holds codes of -1000 to 1000"):
         convert(FakeQuantizedLinear(3, 3, weight_fake_quantizer=LearnableFakeQuantize(-1000, 1000)))
 

@@ -66,6 +66,15 @@ def test_states_of_torch_ao_load_and_load_there(name):
             module(x * 2)
 
 
+@pytest.mark.parametrize("qscheme", (torch.per_tensor_symmetric, torch.per_tensor_affine))
+def test_no_scale_is_below_eps(qscheme):
+    for x in (torch.tensor([-0.2, 0.1]), torch.tensor([0.4, 0.45])):
+        ours, theirs = (of.MinMaxObserver(dtype=torch.qint8, qscheme=qscheme, eps=0.5) for of in (isobit.nn, ao))
+        ours(x), theirs(x)
+        for got, want in zip(ours.calculate_qparams(), theirs.calculate_qparams(), strict=True):
+            torch.testing.assert_close(got.reshape(1), want, check_dtype=False)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_torch_ao_converts_learned_scales():
     """It asks what it takes for its own FakeQuantizeBase for calculate_qparams, dtype and qscheme."""

@@ -169,7 +169,7 @@ class Scheme:
             if not holds_nowhere(small):
                 scale = torch.where(small, torch.full_like(scale, self.eps), scale)
                 # choose_qparams' rule for the scale that was raised
-                moved = (self.quant_min - low.clamp(max=0) / scale).round().clamp(self.quant_min, self.quant_max)
+                moved = (self.quant_min - low / scale).round().clamp(self.quant_min, self.quant_max)
                 zero_point = torch.where(small, moved.nan_to_num(0.0).to(torch.int32), zero_point)
         return self._finish(scale, zero_point)
 
