@@ -27,6 +27,7 @@ func addBoth[C Compute](k *gridKernel, definition GridScatterKernel[C], s *GridS
 		addPlaced(k, g, s, b, cellsOf(b.Scratch), false)
 	default:
 		k.gradientBlock(b, gridGradientGo[C])
+		b.found.located = located{} // the definition, or a copy of the block, may have written over it
 		if !addGather(k, s, b, false) {
 			definition.Add(s, b)
 		}

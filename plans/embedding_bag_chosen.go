@@ -18,12 +18,12 @@ const (
 	// latePerPosition is that of more than lateColumns columns of 16 bits, where rows are named once or twice.
 	latePerPosition = 3
 	lateColumns     = 32
-	// chosenMost is how many bytes of sums there may be apart from the gradient.
+	// chosenMost is how many bytes of sums, or of counts, there may be apart from the gradient.
 	chosenMost = 64 << 20
 	// nameCounts is how many counts of names there are: for rows with the same last bits one.
 	nameCounts = 1 << 13
 	// countedPerPosition is of how many elements of the gradient for each index terms are counted.
-	countedPerPosition = 8
+	countedPerPosition = 32
 	// choiceCost is how many positions are read in the time of a choice.
 	choiceCost = 4
 )
@@ -64,7 +64,7 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	}
 	switch elements := e.rows * columns; {
 	case e.count <= int64(s.direct): // no element has more terms
-	case dtype == e.compute && columns <= columnTile && e.count*columns <= e.positions && elements <= countedPerPosition*e.positions:
+	case dtype == e.compute && columns <= columnTile && e.count*columns <= e.positions && elements <= min(countedPerPosition*e.positions, chosenMost):
 		s.counted = elements
 	default:
 		s.slots = min(e.rows, named/int64(s.direct+1))

@@ -50,3 +50,23 @@ func TestGridSampleOfManyImages(t *testing.T) {
 		}
 	}
 }
+
+// Blocks whose gradients are made together where kernels do not read the upstream gradient, or positions
+// are fewer than a vector: the definition, or a copy, writes over what the input's gradient is made from.
+func TestBothGradientsOfViews(t *testing.T) {
+	for _, dtype := range []string{"f32", "f64"} {
+		for _, out := range []string{"20,15,1", "7,37,1", "3,200,1"} {
+			text := fmt.Sprintf("grid_sample_backward grad_output=%[1]s[2,5,%[2]s] input=%[1]s[2,5,3,4,5] grid=%[1]s[2,%[2]s,3]", dtype, out)
+			c := finiteCase(t, text)
+			want := defined(t, c)
+			for _, row := range rowsFor(c) {
+				o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}
+				same(t, c, o, want, row)
+				for _, l := range layouts {
+					o.Layout = l.layout
+					same(t, c, o, want, row+" "+l.name)
+				}
+			}
+		}
+	}
+}
