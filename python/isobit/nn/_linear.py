@@ -47,12 +47,12 @@ class Operand(NamedTuple):
         hook = backward_hook(by)
         passed = tensor if hook is None else hook.setup_input_hook((tensor,))[0]
         if not has_forward_hooks(by):
-            return cls(passed, by.scheme, *by.parameters_for(tensor))._replace(hook=hook)
+            return cls(passed, by.scheme, *by.parameters_for(tensor), hook)
         values, noted = call_with_notes(by, passed)
         if noted is None or noted[0] is not values:  # what a hook made of them
             return cls(values if hook is None else hook.setup_output_hook(values))
-        _, x, parameters = noted
-        return cls(x, by.scheme, *parameters)._replace(hook=hook)
+        _, x, (scale, zero_point, grad_factor) = noted
+        return cls(x, by.scheme, scale, zero_point, grad_factor, hook)
 
     def values(self) -> Tensor:
         """What the codes stand for, with the gradient of fake_quantize. Asked for once, as its hooks run once."""
@@ -63,7 +63,7 @@ class Operand(NamedTuple):
 
     def widest(self) -> Operand:
         """The same codes, whose values and gradients are not rounded to 16 bits."""
-        return self._replace(tensor=widest(self.tensor))
+        return Operand(widest(self.tensor), self.scheme, self.scale, self.zero_point, self.grad_factor, self.hook)
 
     def detached(self) -> Operand:
         """The same values, from which no gradient goes back."""
