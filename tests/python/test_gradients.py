@@ -138,7 +138,7 @@ class TestAgainstReference:
 @pytest.mark.parametrize("learned", (False, True), ids=("", "learned"))
 @pytest.mark.parametrize("axis", (0, 1))
 def test_channels_last_stay_so(axis, learned):
-    """Forward, backward and compiled, with the bits of row-major tensors: a convolution after it is twice as fast."""
+    """Forward, backward and compiled, with the bits of row-major tensors."""
     x = draw(4, 8, 3, 5).to(memory_format=torch.channels_last).requires_grad_()
     scale, dy = (draw(x.shape[axis], seed=1).abs() + 0.2).requires_grad_(learned), draw(4, 8, 3, 5, seed=2)
 
