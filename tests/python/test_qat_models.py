@@ -162,6 +162,37 @@ def test_what_converts_keeps_its_hooks():
     assert_same(convert(model)(x), model(x).detach())
 
 
+class Halved(FakeQuantize):
+    def forward(self, x):
+        return super().forward(x) * 0.5
+
+
+class Counted(FakeQuantize):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("compiled", (False, True), ids=("", "compiled"))
+def test_a_fake_quantizers_own_forward_runs(compiled):
+    """Layers took its scheme and parameters alone: what such a forward computes was passed by."""
+    x, layers = draw(4, 21), {}
+    for kind in (FakeQuantize, Counted, Halved):
+        layers[kind] = layer = FakeQuantizedLinear(21, 6, activation_fake_quantizer=kind())
+        layer.load_state_dict(layers[FakeQuantize].state_dict())
+    run = {k: torch.compile(f, backend="aot_eager", fullgraph=True) if compiled else f for k, f in layers.items()}
+    want = run[FakeQuantize](x)
+    assert_same(run[Counted](x), want)
+    assert layers[Counted].activation_fake_quantizer.calls == 1
+    layers[FakeQuantize].activation_fake_quantizer.register_forward_hook(lambda m, args, y: y * 0.5)
+    assert_same(run[Halved](x), layers[FakeQuantize](x))
+    for fake in ("activation_fake_quantizer", "weight_fake_quantizer"):
+        with pytest.raises(TypeError, match="a Halved has a forward of its own"):
+            convert(FakeQuantizedLinear(21, 6, **{fake: Halved()}))
+
+
 def test_a_served_layer_says_what_it_wants():
     int4, tokens = (
         {"dtype": torch.int4, "granularity": "per_channel"},

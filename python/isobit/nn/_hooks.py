@@ -21,7 +21,7 @@ def keep_hooks(before: torch.nn.Module, after: torch.nn.Module) -> None:
 
 
 def has_forward_hooks(module: torch.nn.Module) -> bool:
-    """Whether a layer is to call the module for them."""
+    """Whether there is one that a call runs."""
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 

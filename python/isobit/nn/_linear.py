@@ -19,7 +19,7 @@ from ..ops.matmul import as_matrix, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
-from ._hooks import backward_hook, call_with_notes, has_forward_hooks
+from ._hooks import backward_hook, call_with_notes
 from ._scheme import Scheme
 
 _BYTES = {torch.int8, torch.uint8, *PACKED}
@@ -46,7 +46,7 @@ class Operand(NamedTuple):
             return cls(by(tensor))  # it may observe
         hook = backward_hook(by)
         passed = tensor if hook is None else hook.setup_input_hook((tensor,))[0]
-        if not has_forward_hooks(by):
+        if not by.has_own_call():
             return cls(passed, by.scheme, *by.parameters_for(tensor), hook)
         values, noted = call_with_notes(by, passed)
         if noted is None or noted[0] is not values:  # what a hook made of them

@@ -34,6 +34,12 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
         if not hasattr(type(part), "served"):
             continue
         owner = type(part).__name__
+        # A forward of a subclass, beside the served form of its base.
+        forward, served = (
+            next(i for i, c in enumerate(type(part).__mro__) if n in vars(c)) for n in ("forward", "served")
+        )
+        if forward < served or "forward" in vars(part):
+            raise TypeError(f"convert: a {owner} has a forward of its own; want a served() of its own, too")
         if "weight" in vars(part):
             raise ValueError(
                 f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning"
@@ -68,13 +74,6 @@ def _convert(module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Modul
 
 def _served(module: Any) -> torch.nn.Module:
     """The served form of a part, with its hooks."""
-    owner = type(module).__name__
-    # A forward of a subclass, beside the served form of its base.
-    forward, served = (
-        next(i for i, c in enumerate(type(module).__mro__) if n in vars(c)) for n in ("forward", "served")
-    )
-    if forward < served or "forward" in vars(module):
-        raise TypeError(f"convert: a {owner} has a forward of its own; want a served() of its own, too")
     result: torch.nn.Module = module.served().eval()
     if result is not module:
         keep_hooks(module, result)
