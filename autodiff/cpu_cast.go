@@ -43,8 +43,8 @@ var castings = map[tensor.DType]casting{
 	tensor.I64:  castingInt[int64](math.MinInt64, math.MaxInt64),
 	tensor.Bool: {
 		ints:       reads(func(v uint8) int64 { return int64(v) }),
-		fromFloats: writes(func(v float64) uint8 { return truth(v != 0) }),
-		fromInts:   writes(func(v int64) uint8 { return truth(v != 0) }),
+		fromFloats: writes(func(v float64) uint8 { return kernel.Truth(v != 0) }),
+		fromInts:   writes(func(v int64) uint8 { return kernel.Truth(v != 0) }),
 	},
 }
 

@@ -218,13 +218,6 @@ func position[T comparable](x []T, v T) int {
 	return -1
 }
 
-func truth(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func whereOf[T kernel.Bits](k *call) error {
 	kernel.Where(k.t, elements[T](k.out[0]), elements[uint8](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]),
 		k.out[0].shape, k.in[0].shape, k.in[1].shape, k.in[2].shape)

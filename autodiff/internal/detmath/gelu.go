@@ -105,12 +105,13 @@ type tailRow struct {
 }
 
 var tailRows = func() (rows [24]tailRow) {
-	for i := range rows {
+	for i := 2; i < len(rows); i++ { // no tail is in those before
 		c := (float64(i) + 0.5) * erfWidth
 		if i >= 8 {
 			c = (float64(i+8) + 0.5) * (erfWidth / 2)
 		}
-		erfc := Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(float64(c*math.Sqrt2), 2000)
+		x := float64(c * math.Sqrt2)
+		erfc := Exp(-float64(c*c)) * (math.Sqrt2 / math.SqrtPi) / millsDivisor(x, 12+int(1000/float64(x*x)))
 		rows[i] = tailRow{c, erfc, erfRising(c)}
 	}
 	return rows

@@ -45,12 +45,7 @@ func GreaterEqual[T Number]() Binary[T, uint8] {
 // comparing takes a definition and the assembly for it: a loop whose result is turned where not holds,
 // and whose operands change places where swapped does.
 func comparing[T Number](of comparison, not, swapped bool, holds func(x, y T) bool) Binary[T, uint8] {
-	b := Of(func(x, y T) uint8 {
-		if holds(x, y) {
-			return 1
-		}
-		return 0
-	})
+	b := Of(func(x, y T) uint8 { return Truth(holds(x, y)) })
 	b.fast = func(z []uint8, x, y []T) int {
 		if swapped {
 			x, y = y, x

@@ -4,6 +4,14 @@ import "encoding/binary"
 
 // Operations on truth values: bytes of 1 and 0.
 
+// Truth is 1 for true.
+func Truth(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // And is 1 where x and y are.
 func And() Binary[uint8, uint8] { return logic(func(x, y uint64) uint64 { return x & y }) }
 
