@@ -21,16 +21,17 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 // addBoth makes the grid's gradient of a block, too, for which it is located once where that is possible.
 func addBoth[C Compute](k *gridKernel, definition GridScatterKernel[C], s *GridScatter[C], b *GridBlock) {
 	g := cellsFor(k.needs, k.dtype.Compute())
-	whole := b.N%g.lanes == 0 && takesPixels[C](s.g) // those after the last are not the last ones for both
-	switch steps := pixelSteps(s.g); {
-	case whole && readsInput[C](b, g.lanes) && slices.Equal(b.found.steps[:b.Dims], steps[:b.Dims]) && gradientGather[C](k, b):
+	steps := pixelSteps(s.g)
+	// In both, places are the same, but not those that follow the last position of what is no whole vector.
+	once := b.N%g.lanes == 0 && takesGather[C](s.g, &steps) && readsInput[C](b, g.lanes) && slices.Equal(b.found.steps[:b.Dims], steps[:b.Dims])
+	if once && gradientGather[C](k, b) {
 		addPlaced(k, g, s, b, cellsOf(b.Scratch), false)
-	default:
-		k.gradientBlock(b, gridGradientGo[C])
-		b.found.located = located{} // the definition, or a copy of the block, may have written over it
-		if !addGather(k, s, b, false) {
-			definition.Add(s, b)
-		}
+		return
+	}
+	k.gradientBlock(b, gridGradientGo[C])
+	b.found.located = located{} // the definition, or a copy of the block, may have written over it
+	if !addGather(k, s, b, false) {
+		definition.Add(s, b)
 	}
 }
 

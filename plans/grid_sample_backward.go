@@ -87,7 +87,8 @@ var gridSampleBackward = op{
 			switch {
 			case !p.has("grad_grid"):
 			case !byRows && c.framed(framed, &c.sampler, cost, true, together, backwardGradOutput):
-				if c.parallel(s.batch, cost, small); together {
+				c.parallel(s.batch, cost, small)
+				if together {
 					return nil
 				}
 			case scatter.both != nil && s.positions() >= cpu.Block:
