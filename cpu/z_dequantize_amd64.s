@@ -84,45 +84,45 @@ kind12:
 	JMP       done11
 
 kind13:
-	CMPB      272(CX), $0x02
-	JNE       kind14
-	VPMOVSXBW (DX), Y2
-	VPSLLW    $0x07, Y2, Y2
-	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS Y2, Z2
-	VMULPS    all32_43800000<>+0(SB), Z2, Z2
-	VPMOVSXBW 16(DX), Y3
-	VPSLLW    $0x07, Y3, Y3
-	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
-	VCVTPH2PS Y3, Z3
-	VMULPS    all32_43800000<>+0(SB), Z3, Z3
-	VPMOVSXBW 32(DX), Y4
-	VPSLLW    $0x07, Y4, Y4
-	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
-	VCVTPH2PS Y4, Z4
-	VMULPS    all32_43800000<>+0(SB), Z4, Z4
-	VPMOVSXBW 48(DX), Y5
-	VPSLLW    $0x07, Y5, Y5
-	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
-	VCVTPH2PS Y5, Z5
-	VMULPS    all32_43800000<>+0(SB), Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	JMP       done11
+	CMPB        272(CX), $0x02
+	JNE         kind14
+	VPMOVSXBW   (DX), Y2
+	VPSLLW      $0x07, Y2, Y2
+	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS   Y2, Z2
+	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
+	VPMOVSXBW   16(DX), Y3
+	VPSLLW      $0x07, Y3, Y3
+	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y4, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y3
+	VCVTPH2PS   Y3, Z3
+	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
+	VPMOVSXBW   32(DX), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW   48(DX), Y5
+	VPSLLW      $0x07, Y5, Y5
+	VPANDD      all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS   Y5, Z5
+	VMULPS.BCST all32_43800000<>+0(SB), Z5, Z5
+	VMOVAPS     Z2, Z2
+	VMOVAPS     Z3, Z3
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z5, Z5
+	JMP         done11
 
 kind14:
 	VPMOVZXBW (DX), Y2
@@ -225,7 +225,7 @@ kind24:
 	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
 	VCVTPH2PS   Y2, Z2
-	VMULPS      all32_43800000<>+0(SB), Z2, Z2
+	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
 	JMP         done22
 
@@ -349,45 +349,45 @@ kind35:
 	JMP       done34
 
 kind36:
-	CMPB      272(CX), $0x02
-	JNE       kind37
-	VPMOVSXBW (DX), Y8
-	VPSLLW    $0x07, Y8, Y8
-	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
-	VCVTPH2PS Y8, Z8
-	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 16(DX), Y9
-	VPSLLW    $0x07, Y9, Y9
-	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
-	VCVTPH2PS Y9, Z9
-	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 32(DX), Y10
-	VPSLLW    $0x07, Y10, Y10
-	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
-	VCVTPH2PS Y10, Z10
-	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VPMOVSXBW 48(DX), Y11
-	VPSLLW    $0x07, Y11, Y11
-	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
-	VCVTPH2PS Y11, Z11
-	VMULPS    all32_43800000<>+0(SB), Z11, Z11
-	VMOVAPS   Z8, Z8
-	VMOVAPS   Z9, Z9
-	VMOVAPS   Z10, Z10
-	VMOVAPS   Z11, Z11
-	JMP       done34
+	CMPB        272(CX), $0x02
+	JNE         kind37
+	VPMOVSXBW   (DX), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW   16(DX), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS   Y9, Z9
+	VMULPS.BCST all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW   32(DX), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS   Y10, Z10
+	VMULPS.BCST all32_43800000<>+0(SB), Z10, Z10
+	VPMOVSXBW   48(DX), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z8, Z8
+	VMOVAPS     Z9, Z9
+	VMOVAPS     Z10, Z10
+	VMOVAPS     Z11, Z11
+	JMP         done34
 
 kind37:
 	VPMOVZXBW (DX), Y8
@@ -480,7 +480,7 @@ kind47:
 	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y8
 	VCVTPH2PS   Y8, Z8
-	VMULPS      all32_43800000<>+0(SB), Z8, Z8
+	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
 	JMP         done45
 
@@ -526,15 +526,7 @@ DATA all32_3f803f80<>+16(SB)/4, $0x3f803f80
 DATA all32_3f803f80<>+20(SB)/4, $0x3f803f80
 DATA all32_3f803f80<>+24(SB)/4, $0x3f803f80
 DATA all32_3f803f80<>+28(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+32(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+36(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+40(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+44(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+48(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+52(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+56(SB)/4, $0x3f803f80
-DATA all32_3f803f80<>+60(SB)/4, $0x3f803f80
-GLOBL all32_3f803f80<>(SB), RODATA|NOPTR, $64
+GLOBL all32_3f803f80<>(SB), RODATA|NOPTR, $32
 
 DATA all32_bf80bf80<>+0(SB)/4, $0xbf80bf80
 DATA all32_bf80bf80<>+4(SB)/4, $0xbf80bf80
@@ -544,15 +536,7 @@ DATA all32_bf80bf80<>+16(SB)/4, $0xbf80bf80
 DATA all32_bf80bf80<>+20(SB)/4, $0xbf80bf80
 DATA all32_bf80bf80<>+24(SB)/4, $0xbf80bf80
 DATA all32_bf80bf80<>+28(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+32(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+36(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+40(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+44(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+48(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+52(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+56(SB)/4, $0xbf80bf80
-DATA all32_bf80bf80<>+60(SB)/4, $0xbf80bf80
-GLOBL all32_bf80bf80<>(SB), RODATA|NOPTR, $64
+GLOBL all32_bf80bf80<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7e007e00<>+0(SB)/4, $0x7e007e00
 DATA all32_7e007e00<>+4(SB)/4, $0x7e007e00
@@ -562,15 +546,7 @@ DATA all32_7e007e00<>+16(SB)/4, $0x7e007e00
 DATA all32_7e007e00<>+20(SB)/4, $0x7e007e00
 DATA all32_7e007e00<>+24(SB)/4, $0x7e007e00
 DATA all32_7e007e00<>+28(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+32(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+36(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+40(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+44(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+48(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+52(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+56(SB)/4, $0x7e007e00
-DATA all32_7e007e00<>+60(SB)/4, $0x7e007e00
-GLOBL all32_7e007e00<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7e007e00<>(SB), RODATA|NOPTR, $32
 
 DATA all32_43800000<>+0(SB)/4, $0x43800000
 DATA all32_43800000<>+4(SB)/4, $0x43800000
@@ -580,15 +556,7 @@ DATA all32_43800000<>+16(SB)/4, $0x43800000
 DATA all32_43800000<>+20(SB)/4, $0x43800000
 DATA all32_43800000<>+24(SB)/4, $0x43800000
 DATA all32_43800000<>+28(SB)/4, $0x43800000
-DATA all32_43800000<>+32(SB)/4, $0x43800000
-DATA all32_43800000<>+36(SB)/4, $0x43800000
-DATA all32_43800000<>+40(SB)/4, $0x43800000
-DATA all32_43800000<>+44(SB)/4, $0x43800000
-DATA all32_43800000<>+48(SB)/4, $0x43800000
-DATA all32_43800000<>+52(SB)/4, $0x43800000
-DATA all32_43800000<>+56(SB)/4, $0x43800000
-DATA all32_43800000<>+60(SB)/4, $0x43800000
-GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_43800000<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeAVX512C8F64(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
@@ -1127,21 +1095,21 @@ last:
 // func dequantizeAVX512C8H16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VPBROADCASTQ all32_10000<>+0(SB), Z0
+	VPBROADCASTQ all32_7fff<>+0(SB), Z1
+	VPBROADCASTQ all32_8000<>+0(SB), Z2
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z3
+	VPMOVZXBW    odd16<>+0(SB), Z4
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -1209,45 +1177,45 @@ kind12:
 	JMP       done11
 
 kind13:
-	CMPB      272(CX), $0x02
-	JNE       kind14
-	VPMOVSXBW (DX), Y7
-	VPSLLW    $0x07, Y7, Y7
-	VPANDD    all32_3f803f80<>+0(SB), Y7, Y8
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y8, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y7, Y7
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y7
-	VCVTPH2PS Y7, Z7
-	VMULPS    all32_43800000<>+0(SB), Z7, Z7
-	VPMOVSXBW 16(DX), Y8
-	VPSLLW    $0x07, Y8, Y8
-	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
-	VCVTPH2PS Y8, Z8
-	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 32(DX), Y9
-	VPSLLW    $0x07, Y9, Y9
-	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
-	VCVTPH2PS Y9, Z9
-	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 48(DX), Y10
-	VPSLLW    $0x07, Y10, Y10
-	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
-	VCVTPH2PS Y10, Z10
-	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VMOVAPS   Z7, Z7
-	VMOVAPS   Z8, Z8
-	VMOVAPS   Z9, Z9
-	VMOVAPS   Z10, Z10
-	JMP       done11
+	CMPB        272(CX), $0x02
+	JNE         kind14
+	VPMOVSXBW   (DX), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
+	VPMOVSXBW   16(DX), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW   32(DX), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS   Y9, Z9
+	VMULPS.BCST all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW   48(DX), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS   Y10, Z10
+	VMULPS.BCST all32_43800000<>+0(SB), Z10, Z10
+	VMOVAPS     Z7, Z7
+	VMOVAPS     Z8, Z8
+	VMOVAPS     Z9, Z9
+	VMOVAPS     Z10, Z10
+	JMP         done11
 
 kind14:
 	VPMOVZXBW (DX), Y7
@@ -1397,7 +1365,7 @@ kind29:
 	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y7
 	VCVTPH2PS   Y7, Z7
-	VMULPS      all32_43800000<>+0(SB), Z7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
 	JMP         done27
 
@@ -1538,45 +1506,45 @@ kind43:
 	JMP       done42
 
 kind44:
-	CMPB      272(CX), $0x02
-	JNE       kind45
-	VPMOVSXBW (DX), Y13
-	VPSLLW    $0x07, Y13, Y13
-	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y14, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y13, Y13
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y13
-	VCVTPH2PS Y13, Z13
-	VMULPS    all32_43800000<>+0(SB), Z13, Z13
-	VPMOVSXBW 16(DX), Y14
-	VPSLLW    $0x07, Y14, Y14
-	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y14, Y14
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
-	VCVTPH2PS Y14, Z14
-	VMULPS    all32_43800000<>+0(SB), Z14, Z14
-	VPMOVSXBW 32(DX), Y15
-	VPSLLW    $0x07, Y15, Y15
-	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y15, Y15
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
-	VCVTPH2PS Y15, Z15
-	VMULPS    all32_43800000<>+0(SB), Z15, Z15
-	VPMOVSXBW 48(DX), Y16
-	VPSLLW    $0x07, Y16, Y16
-	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
-	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
-	VPANDD    all32_bf80bf80<>+0(SB), Y16, Y16
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
-	VCVTPH2PS Y16, Z16
-	VMULPS    all32_43800000<>+0(SB), Z16, Z16
-	VMOVAPS   Z13, Z13
-	VMOVAPS   Z14, Z14
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	JMP       done42
+	CMPB        272(CX), $0x02
+	JNE         kind45
+	VPMOVSXBW   (DX), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y14, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y13, Y13
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y13
+	VCVTPH2PS   Y13, Z13
+	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
+	VPMOVSXBW   16(DX), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y15, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y14, Y14
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y14
+	VCVTPH2PS   Y14, Z14
+	VMULPS.BCST all32_43800000<>+0(SB), Z14, Z14
+	VPMOVSXBW   32(DX), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      all32_3f803f80<>+0(SB), Y15, Y16
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y16, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y15, Y15
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y15
+	VCVTPH2PS   Y15, Z15
+	VMULPS.BCST all32_43800000<>+0(SB), Z15, Z15
+	VPMOVSXBW   48(DX), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z13, Z13
+	VMOVAPS     Z14, Z14
+	VMOVAPS     Z15, Z15
+	VMOVAPS     Z16, Z16
+	JMP         done42
 
 kind45:
 	VPMOVZXBW (DX), Y13
@@ -1716,7 +1684,7 @@ kind60:
 	VPANDD      all32_bf80bf80<>+0(SB), Y13, Y13
 	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y13
 	VCVTPH2PS   Y13, Z13
-	VMULPS      all32_43800000<>+0(SB), Z13, Z13
+	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
 	JMP         done58
 
@@ -1779,15 +1747,7 @@ DATA all32_10000<>+16(SB)/4, $0x00010000
 DATA all32_10000<>+20(SB)/4, $0x00010000
 DATA all32_10000<>+24(SB)/4, $0x00010000
 DATA all32_10000<>+28(SB)/4, $0x00010000
-DATA all32_10000<>+32(SB)/4, $0x00010000
-DATA all32_10000<>+36(SB)/4, $0x00010000
-DATA all32_10000<>+40(SB)/4, $0x00010000
-DATA all32_10000<>+44(SB)/4, $0x00010000
-DATA all32_10000<>+48(SB)/4, $0x00010000
-DATA all32_10000<>+52(SB)/4, $0x00010000
-DATA all32_10000<>+56(SB)/4, $0x00010000
-DATA all32_10000<>+60(SB)/4, $0x00010000
-GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fff<>+0(SB)/4, $0x00007fff
 DATA all32_7fff<>+4(SB)/4, $0x00007fff
@@ -1797,15 +1757,7 @@ DATA all32_7fff<>+16(SB)/4, $0x00007fff
 DATA all32_7fff<>+20(SB)/4, $0x00007fff
 DATA all32_7fff<>+24(SB)/4, $0x00007fff
 DATA all32_7fff<>+28(SB)/4, $0x00007fff
-DATA all32_7fff<>+32(SB)/4, $0x00007fff
-DATA all32_7fff<>+36(SB)/4, $0x00007fff
-DATA all32_7fff<>+40(SB)/4, $0x00007fff
-DATA all32_7fff<>+44(SB)/4, $0x00007fff
-DATA all32_7fff<>+48(SB)/4, $0x00007fff
-DATA all32_7fff<>+52(SB)/4, $0x00007fff
-DATA all32_7fff<>+56(SB)/4, $0x00007fff
-DATA all32_7fff<>+60(SB)/4, $0x00007fff
-GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $32
 
 DATA all32_8000<>+0(SB)/4, $0x00008000
 DATA all32_8000<>+4(SB)/4, $0x00008000
@@ -1815,15 +1767,7 @@ DATA all32_8000<>+16(SB)/4, $0x00008000
 DATA all32_8000<>+20(SB)/4, $0x00008000
 DATA all32_8000<>+24(SB)/4, $0x00008000
 DATA all32_8000<>+28(SB)/4, $0x00008000
-DATA all32_8000<>+32(SB)/4, $0x00008000
-DATA all32_8000<>+36(SB)/4, $0x00008000
-DATA all32_8000<>+40(SB)/4, $0x00008000
-DATA all32_8000<>+44(SB)/4, $0x00008000
-DATA all32_8000<>+48(SB)/4, $0x00008000
-DATA all32_8000<>+52(SB)/4, $0x00008000
-DATA all32_8000<>+56(SB)/4, $0x00008000
-DATA all32_8000<>+60(SB)/4, $0x00008000
-GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -1833,49 +1777,41 @@ DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $32
 
-DATA odd16<>+0(SB)/2, $0x0001
-DATA odd16<>+2(SB)/2, $0x0003
-DATA odd16<>+4(SB)/2, $0x0005
-DATA odd16<>+6(SB)/2, $0x0007
-DATA odd16<>+8(SB)/2, $0x0009
-DATA odd16<>+10(SB)/2, $0x000b
-DATA odd16<>+12(SB)/2, $0x000d
-DATA odd16<>+14(SB)/2, $0x000f
-DATA odd16<>+16(SB)/2, $0x0011
-DATA odd16<>+18(SB)/2, $0x0013
-DATA odd16<>+20(SB)/2, $0x0015
-DATA odd16<>+22(SB)/2, $0x0017
-DATA odd16<>+24(SB)/2, $0x0019
-DATA odd16<>+26(SB)/2, $0x001b
-DATA odd16<>+28(SB)/2, $0x001d
-DATA odd16<>+30(SB)/2, $0x001f
-DATA odd16<>+32(SB)/2, $0x0021
-DATA odd16<>+34(SB)/2, $0x0023
-DATA odd16<>+36(SB)/2, $0x0025
-DATA odd16<>+38(SB)/2, $0x0027
-DATA odd16<>+40(SB)/2, $0x0029
-DATA odd16<>+42(SB)/2, $0x002b
-DATA odd16<>+44(SB)/2, $0x002d
-DATA odd16<>+46(SB)/2, $0x002f
-DATA odd16<>+48(SB)/2, $0x0031
-DATA odd16<>+50(SB)/2, $0x0033
-DATA odd16<>+52(SB)/2, $0x0035
-DATA odd16<>+54(SB)/2, $0x0037
-DATA odd16<>+56(SB)/2, $0x0039
-DATA odd16<>+58(SB)/2, $0x003b
-DATA odd16<>+60(SB)/2, $0x003d
-DATA odd16<>+62(SB)/2, $0x003f
-GLOBL odd16<>(SB), RODATA|NOPTR, $64
+DATA odd16<>+0(SB)/1, $0x01
+DATA odd16<>+1(SB)/1, $0x03
+DATA odd16<>+2(SB)/1, $0x05
+DATA odd16<>+3(SB)/1, $0x07
+DATA odd16<>+4(SB)/1, $0x09
+DATA odd16<>+5(SB)/1, $0x0b
+DATA odd16<>+6(SB)/1, $0x0d
+DATA odd16<>+7(SB)/1, $0x0f
+DATA odd16<>+8(SB)/1, $0x11
+DATA odd16<>+9(SB)/1, $0x13
+DATA odd16<>+10(SB)/1, $0x15
+DATA odd16<>+11(SB)/1, $0x17
+DATA odd16<>+12(SB)/1, $0x19
+DATA odd16<>+13(SB)/1, $0x1b
+DATA odd16<>+14(SB)/1, $0x1d
+DATA odd16<>+15(SB)/1, $0x1f
+DATA odd16<>+16(SB)/1, $0x21
+DATA odd16<>+17(SB)/1, $0x23
+DATA odd16<>+18(SB)/1, $0x25
+DATA odd16<>+19(SB)/1, $0x27
+DATA odd16<>+20(SB)/1, $0x29
+DATA odd16<>+21(SB)/1, $0x2b
+DATA odd16<>+22(SB)/1, $0x2d
+DATA odd16<>+23(SB)/1, $0x2f
+DATA odd16<>+24(SB)/1, $0x31
+DATA odd16<>+25(SB)/1, $0x33
+DATA odd16<>+26(SB)/1, $0x35
+DATA odd16<>+27(SB)/1, $0x37
+DATA odd16<>+28(SB)/1, $0x39
+DATA odd16<>+29(SB)/1, $0x3b
+DATA odd16<>+30(SB)/1, $0x3d
+DATA odd16<>+31(SB)/1, $0x3f
+GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeAVX512I16F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
@@ -2570,21 +2506,21 @@ last:
 // func dequantizeAVX512I16H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VPBROADCASTQ all32_10000<>+0(SB), Z0
+	VPBROADCASTQ all32_7fff<>+0(SB), Z1
+	VPBROADCASTQ all32_8000<>+0(SB), Z2
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z3
+	VPMOVZXBW    odd16<>+0(SB), Z4
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -3711,21 +3647,21 @@ last:
 // func dequantizeAVX512I32H16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_10000<>+0(SB), Z0
-	VMOVDQU64 all32_7fff<>+0(SB), Z1
-	VMOVDQU64 all32_8000<>+0(SB), Z2
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VPBROADCASTQ all32_10000<>+0(SB), Z0
+	VPBROADCASTQ all32_7fff<>+0(SB), Z1
+	VPBROADCASTQ all32_8000<>+0(SB), Z2
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z3
+	VPMOVZXBW    odd16<>+0(SB), Z4
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -5072,23 +5008,23 @@ last:
 // func dequantizeAVX512BF16BF16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	MOVQ      32(CX), DI
-	VMOVDQU64 all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64 all32_10000<>+0(SB), Z1
-	VMOVDQU64 all32_7fff<>+0(SB), Z2
-	VMOVDQU64 all32_8000<>+0(SB), Z3
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z4
-	VMOVDQU64 odd16split<>+0(SB), Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	MOVQ      88(CX), R8
-	TESTQ     R8, R8
-	JEQ       one1
-	MOVQ      112(CX), SI
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	VPBROADCASTQ all32_ffff0000<>+0(SB), Z0
+	VPBROADCASTQ all32_10000<>+0(SB), Z1
+	VPBROADCASTQ all32_7fff<>+0(SB), Z2
+	VPBROADCASTQ all32_8000<>+0(SB), Z3
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z4
+	VPMOVZXBW    odd16split<>+0(SB), Z5
+	VPMOVZXBW    odd16<>+0(SB), Z6
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -5420,49 +5356,41 @@ DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $32
 
-DATA odd16split<>+0(SB)/2, $0x0001
-DATA odd16split<>+2(SB)/2, $0x0021
-DATA odd16split<>+4(SB)/2, $0x0003
-DATA odd16split<>+6(SB)/2, $0x0023
-DATA odd16split<>+8(SB)/2, $0x0005
-DATA odd16split<>+10(SB)/2, $0x0025
-DATA odd16split<>+12(SB)/2, $0x0007
-DATA odd16split<>+14(SB)/2, $0x0027
-DATA odd16split<>+16(SB)/2, $0x0009
-DATA odd16split<>+18(SB)/2, $0x0029
-DATA odd16split<>+20(SB)/2, $0x000b
-DATA odd16split<>+22(SB)/2, $0x002b
-DATA odd16split<>+24(SB)/2, $0x000d
-DATA odd16split<>+26(SB)/2, $0x002d
-DATA odd16split<>+28(SB)/2, $0x000f
-DATA odd16split<>+30(SB)/2, $0x002f
-DATA odd16split<>+32(SB)/2, $0x0011
-DATA odd16split<>+34(SB)/2, $0x0031
-DATA odd16split<>+36(SB)/2, $0x0013
-DATA odd16split<>+38(SB)/2, $0x0033
-DATA odd16split<>+40(SB)/2, $0x0015
-DATA odd16split<>+42(SB)/2, $0x0035
-DATA odd16split<>+44(SB)/2, $0x0017
-DATA odd16split<>+46(SB)/2, $0x0037
-DATA odd16split<>+48(SB)/2, $0x0019
-DATA odd16split<>+50(SB)/2, $0x0039
-DATA odd16split<>+52(SB)/2, $0x001b
-DATA odd16split<>+54(SB)/2, $0x003b
-DATA odd16split<>+56(SB)/2, $0x001d
-DATA odd16split<>+58(SB)/2, $0x003d
-DATA odd16split<>+60(SB)/2, $0x001f
-DATA odd16split<>+62(SB)/2, $0x003f
-GLOBL odd16split<>(SB), RODATA|NOPTR, $64
+DATA odd16split<>+0(SB)/1, $0x01
+DATA odd16split<>+1(SB)/1, $0x21
+DATA odd16split<>+2(SB)/1, $0x03
+DATA odd16split<>+3(SB)/1, $0x23
+DATA odd16split<>+4(SB)/1, $0x05
+DATA odd16split<>+5(SB)/1, $0x25
+DATA odd16split<>+6(SB)/1, $0x07
+DATA odd16split<>+7(SB)/1, $0x27
+DATA odd16split<>+8(SB)/1, $0x09
+DATA odd16split<>+9(SB)/1, $0x29
+DATA odd16split<>+10(SB)/1, $0x0b
+DATA odd16split<>+11(SB)/1, $0x2b
+DATA odd16split<>+12(SB)/1, $0x0d
+DATA odd16split<>+13(SB)/1, $0x2d
+DATA odd16split<>+14(SB)/1, $0x0f
+DATA odd16split<>+15(SB)/1, $0x2f
+DATA odd16split<>+16(SB)/1, $0x11
+DATA odd16split<>+17(SB)/1, $0x31
+DATA odd16split<>+18(SB)/1, $0x13
+DATA odd16split<>+19(SB)/1, $0x33
+DATA odd16split<>+20(SB)/1, $0x15
+DATA odd16split<>+21(SB)/1, $0x35
+DATA odd16split<>+22(SB)/1, $0x17
+DATA odd16split<>+23(SB)/1, $0x37
+DATA odd16split<>+24(SB)/1, $0x19
+DATA odd16split<>+25(SB)/1, $0x39
+DATA odd16split<>+26(SB)/1, $0x1b
+DATA odd16split<>+27(SB)/1, $0x3b
+DATA odd16split<>+28(SB)/1, $0x1d
+DATA odd16split<>+29(SB)/1, $0x3d
+DATA odd16split<>+30(SB)/1, $0x1f
+DATA odd16split<>+31(SB)/1, $0x3f
+GLOBL odd16split<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeAVX2S8F32(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
@@ -6369,15 +6297,7 @@ DATA all32_1<>+16(SB)/4, $0x00000001
 DATA all32_1<>+20(SB)/4, $0x00000001
 DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeAVX2U8F32(n int, f *frame)
 // Requires: AVX, AVX2, MMX+

@@ -748,22 +748,22 @@ last:
 // func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      16(CX), BX
-	MOVQ      24(CX), SI
-	VMOVDQU64 all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64 all32_10000<>+0(SB), Z1
-	VMOVDQU64 all32_7fff<>+0(SB), Z2
-	VMOVDQU64 all32_8000<>+0(SB), Z3
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z4
-	VMOVDQU64 odd16split<>+0(SB), Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	MOVQ      88(CX), DI
-	TESTQ     DI, DI
-	JEQ       one1
-	MOVQ      112(CX), SI
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	VPBROADCASTQ all32_ffff0000<>+0(SB), Z0
+	VPBROADCASTQ all32_10000<>+0(SB), Z1
+	VPBROADCASTQ all32_7fff<>+0(SB), Z2
+	VPBROADCASTQ all32_8000<>+0(SB), Z3
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z4
+	VPMOVZXBW    odd16split<>+0(SB), Z5
+	VPMOVZXBW    odd16<>+0(SB), Z6
+	MOVQ         88(CX), DI
+	TESTQ        DI, DI
+	JEQ          one1
+	MOVQ         112(CX), SI
 
 step2:
 	MOVQ    DX, 232(CX)
@@ -1063,15 +1063,7 @@ DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -1081,15 +1073,7 @@ DATA all32_10000<>+16(SB)/4, $0x00010000
 DATA all32_10000<>+20(SB)/4, $0x00010000
 DATA all32_10000<>+24(SB)/4, $0x00010000
 DATA all32_10000<>+28(SB)/4, $0x00010000
-DATA all32_10000<>+32(SB)/4, $0x00010000
-DATA all32_10000<>+36(SB)/4, $0x00010000
-DATA all32_10000<>+40(SB)/4, $0x00010000
-DATA all32_10000<>+44(SB)/4, $0x00010000
-DATA all32_10000<>+48(SB)/4, $0x00010000
-DATA all32_10000<>+52(SB)/4, $0x00010000
-DATA all32_10000<>+56(SB)/4, $0x00010000
-DATA all32_10000<>+60(SB)/4, $0x00010000
-GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fff<>+0(SB)/4, $0x00007fff
 DATA all32_7fff<>+4(SB)/4, $0x00007fff
@@ -1099,15 +1083,7 @@ DATA all32_7fff<>+16(SB)/4, $0x00007fff
 DATA all32_7fff<>+20(SB)/4, $0x00007fff
 DATA all32_7fff<>+24(SB)/4, $0x00007fff
 DATA all32_7fff<>+28(SB)/4, $0x00007fff
-DATA all32_7fff<>+32(SB)/4, $0x00007fff
-DATA all32_7fff<>+36(SB)/4, $0x00007fff
-DATA all32_7fff<>+40(SB)/4, $0x00007fff
-DATA all32_7fff<>+44(SB)/4, $0x00007fff
-DATA all32_7fff<>+48(SB)/4, $0x00007fff
-DATA all32_7fff<>+52(SB)/4, $0x00007fff
-DATA all32_7fff<>+56(SB)/4, $0x00007fff
-DATA all32_7fff<>+60(SB)/4, $0x00007fff
-GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $32
 
 DATA all32_8000<>+0(SB)/4, $0x00008000
 DATA all32_8000<>+4(SB)/4, $0x00008000
@@ -1117,15 +1093,7 @@ DATA all32_8000<>+16(SB)/4, $0x00008000
 DATA all32_8000<>+20(SB)/4, $0x00008000
 DATA all32_8000<>+24(SB)/4, $0x00008000
 DATA all32_8000<>+28(SB)/4, $0x00008000
-DATA all32_8000<>+32(SB)/4, $0x00008000
-DATA all32_8000<>+36(SB)/4, $0x00008000
-DATA all32_8000<>+40(SB)/4, $0x00008000
-DATA all32_8000<>+44(SB)/4, $0x00008000
-DATA all32_8000<>+48(SB)/4, $0x00008000
-DATA all32_8000<>+52(SB)/4, $0x00008000
-DATA all32_8000<>+56(SB)/4, $0x00008000
-DATA all32_8000<>+60(SB)/4, $0x00008000
-GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -1135,83 +1103,75 @@ DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $32
 
-DATA odd16split<>+0(SB)/2, $0x0001
-DATA odd16split<>+2(SB)/2, $0x0021
-DATA odd16split<>+4(SB)/2, $0x0003
-DATA odd16split<>+6(SB)/2, $0x0023
-DATA odd16split<>+8(SB)/2, $0x0005
-DATA odd16split<>+10(SB)/2, $0x0025
-DATA odd16split<>+12(SB)/2, $0x0007
-DATA odd16split<>+14(SB)/2, $0x0027
-DATA odd16split<>+16(SB)/2, $0x0009
-DATA odd16split<>+18(SB)/2, $0x0029
-DATA odd16split<>+20(SB)/2, $0x000b
-DATA odd16split<>+22(SB)/2, $0x002b
-DATA odd16split<>+24(SB)/2, $0x000d
-DATA odd16split<>+26(SB)/2, $0x002d
-DATA odd16split<>+28(SB)/2, $0x000f
-DATA odd16split<>+30(SB)/2, $0x002f
-DATA odd16split<>+32(SB)/2, $0x0011
-DATA odd16split<>+34(SB)/2, $0x0031
-DATA odd16split<>+36(SB)/2, $0x0013
-DATA odd16split<>+38(SB)/2, $0x0033
-DATA odd16split<>+40(SB)/2, $0x0015
-DATA odd16split<>+42(SB)/2, $0x0035
-DATA odd16split<>+44(SB)/2, $0x0017
-DATA odd16split<>+46(SB)/2, $0x0037
-DATA odd16split<>+48(SB)/2, $0x0019
-DATA odd16split<>+50(SB)/2, $0x0039
-DATA odd16split<>+52(SB)/2, $0x001b
-DATA odd16split<>+54(SB)/2, $0x003b
-DATA odd16split<>+56(SB)/2, $0x001d
-DATA odd16split<>+58(SB)/2, $0x003d
-DATA odd16split<>+60(SB)/2, $0x001f
-DATA odd16split<>+62(SB)/2, $0x003f
-GLOBL odd16split<>(SB), RODATA|NOPTR, $64
+DATA odd16split<>+0(SB)/1, $0x01
+DATA odd16split<>+1(SB)/1, $0x21
+DATA odd16split<>+2(SB)/1, $0x03
+DATA odd16split<>+3(SB)/1, $0x23
+DATA odd16split<>+4(SB)/1, $0x05
+DATA odd16split<>+5(SB)/1, $0x25
+DATA odd16split<>+6(SB)/1, $0x07
+DATA odd16split<>+7(SB)/1, $0x27
+DATA odd16split<>+8(SB)/1, $0x09
+DATA odd16split<>+9(SB)/1, $0x29
+DATA odd16split<>+10(SB)/1, $0x0b
+DATA odd16split<>+11(SB)/1, $0x2b
+DATA odd16split<>+12(SB)/1, $0x0d
+DATA odd16split<>+13(SB)/1, $0x2d
+DATA odd16split<>+14(SB)/1, $0x0f
+DATA odd16split<>+15(SB)/1, $0x2f
+DATA odd16split<>+16(SB)/1, $0x11
+DATA odd16split<>+17(SB)/1, $0x31
+DATA odd16split<>+18(SB)/1, $0x13
+DATA odd16split<>+19(SB)/1, $0x33
+DATA odd16split<>+20(SB)/1, $0x15
+DATA odd16split<>+21(SB)/1, $0x35
+DATA odd16split<>+22(SB)/1, $0x17
+DATA odd16split<>+23(SB)/1, $0x37
+DATA odd16split<>+24(SB)/1, $0x19
+DATA odd16split<>+25(SB)/1, $0x39
+DATA odd16split<>+26(SB)/1, $0x1b
+DATA odd16split<>+27(SB)/1, $0x3b
+DATA odd16split<>+28(SB)/1, $0x1d
+DATA odd16split<>+29(SB)/1, $0x3d
+DATA odd16split<>+30(SB)/1, $0x1f
+DATA odd16split<>+31(SB)/1, $0x3f
+GLOBL odd16split<>(SB), RODATA|NOPTR, $32
 
-DATA odd16<>+0(SB)/2, $0x0001
-DATA odd16<>+2(SB)/2, $0x0003
-DATA odd16<>+4(SB)/2, $0x0005
-DATA odd16<>+6(SB)/2, $0x0007
-DATA odd16<>+8(SB)/2, $0x0009
-DATA odd16<>+10(SB)/2, $0x000b
-DATA odd16<>+12(SB)/2, $0x000d
-DATA odd16<>+14(SB)/2, $0x000f
-DATA odd16<>+16(SB)/2, $0x0011
-DATA odd16<>+18(SB)/2, $0x0013
-DATA odd16<>+20(SB)/2, $0x0015
-DATA odd16<>+22(SB)/2, $0x0017
-DATA odd16<>+24(SB)/2, $0x0019
-DATA odd16<>+26(SB)/2, $0x001b
-DATA odd16<>+28(SB)/2, $0x001d
-DATA odd16<>+30(SB)/2, $0x001f
-DATA odd16<>+32(SB)/2, $0x0021
-DATA odd16<>+34(SB)/2, $0x0023
-DATA odd16<>+36(SB)/2, $0x0025
-DATA odd16<>+38(SB)/2, $0x0027
-DATA odd16<>+40(SB)/2, $0x0029
-DATA odd16<>+42(SB)/2, $0x002b
-DATA odd16<>+44(SB)/2, $0x002d
-DATA odd16<>+46(SB)/2, $0x002f
-DATA odd16<>+48(SB)/2, $0x0031
-DATA odd16<>+50(SB)/2, $0x0033
-DATA odd16<>+52(SB)/2, $0x0035
-DATA odd16<>+54(SB)/2, $0x0037
-DATA odd16<>+56(SB)/2, $0x0039
-DATA odd16<>+58(SB)/2, $0x003b
-DATA odd16<>+60(SB)/2, $0x003d
-DATA odd16<>+62(SB)/2, $0x003f
-GLOBL odd16<>(SB), RODATA|NOPTR, $64
+DATA odd16<>+0(SB)/1, $0x01
+DATA odd16<>+1(SB)/1, $0x03
+DATA odd16<>+2(SB)/1, $0x05
+DATA odd16<>+3(SB)/1, $0x07
+DATA odd16<>+4(SB)/1, $0x09
+DATA odd16<>+5(SB)/1, $0x0b
+DATA odd16<>+6(SB)/1, $0x0d
+DATA odd16<>+7(SB)/1, $0x0f
+DATA odd16<>+8(SB)/1, $0x11
+DATA odd16<>+9(SB)/1, $0x13
+DATA odd16<>+10(SB)/1, $0x15
+DATA odd16<>+11(SB)/1, $0x17
+DATA odd16<>+12(SB)/1, $0x19
+DATA odd16<>+13(SB)/1, $0x1b
+DATA odd16<>+14(SB)/1, $0x1d
+DATA odd16<>+15(SB)/1, $0x1f
+DATA odd16<>+16(SB)/1, $0x21
+DATA odd16<>+17(SB)/1, $0x23
+DATA odd16<>+18(SB)/1, $0x25
+DATA odd16<>+19(SB)/1, $0x27
+DATA odd16<>+20(SB)/1, $0x29
+DATA odd16<>+21(SB)/1, $0x2b
+DATA odd16<>+22(SB)/1, $0x2d
+DATA odd16<>+23(SB)/1, $0x2f
+DATA odd16<>+24(SB)/1, $0x31
+DATA odd16<>+25(SB)/1, $0x33
+DATA odd16<>+26(SB)/1, $0x35
+DATA odd16<>+27(SB)/1, $0x37
+DATA odd16<>+28(SB)/1, $0x39
+DATA odd16<>+29(SB)/1, $0x3b
+DATA odd16<>+30(SB)/1, $0x3d
+DATA odd16<>+31(SB)/1, $0x3f
+GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeBackwardInputAVX2F32F32(n int, f *frame)
 // Requires: AVX, MMX+
@@ -2155,12 +2115,4 @@ DATA all32_1<>+16(SB)/4, $0x00000001
 DATA all32_1<>+20(SB)/4, $0x00000001
 DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32

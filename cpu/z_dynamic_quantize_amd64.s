@@ -13,8 +13,8 @@ TEXT ·dynamicQuantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
+	VPMOVZXBD    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
@@ -309,18 +309,18 @@ near31:
 	JMP     divided33
 
 reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z17, Z17
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z16, Z16
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z17, Z17
 
 divided33:
 	VCMPPS        $0x07, Z14, Z14, K1
@@ -403,9 +403,9 @@ strand39:
 	JMP          divided41
 
 reciprocal40:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z12, Z15, Z15
-	VMULPS  Z15, Z14, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z12, Z15, Z15
+	VMULPS       Z15, Z14, Z12
 
 divided41:
 	VCMPPS        $0x07, Z12, Z12, K2
@@ -466,33 +466,25 @@ DATA all32_ff00ff<>+16(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+20(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+24(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+28(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+32(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+36(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+40(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+44(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+48(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+52(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+56(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+60(SB)/4, $0x00ff00ff
-GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $32
 
-DATA transposed32<>+0(SB)/4, $0x00000000
-DATA transposed32<>+4(SB)/4, $0x00000004
-DATA transposed32<>+8(SB)/4, $0x00000008
-DATA transposed32<>+12(SB)/4, $0x0000000c
-DATA transposed32<>+16(SB)/4, $0x00000001
-DATA transposed32<>+20(SB)/4, $0x00000005
-DATA transposed32<>+24(SB)/4, $0x00000009
-DATA transposed32<>+28(SB)/4, $0x0000000d
-DATA transposed32<>+32(SB)/4, $0x00000002
-DATA transposed32<>+36(SB)/4, $0x00000006
-DATA transposed32<>+40(SB)/4, $0x0000000a
-DATA transposed32<>+44(SB)/4, $0x0000000e
-DATA transposed32<>+48(SB)/4, $0x00000003
-DATA transposed32<>+52(SB)/4, $0x00000007
-DATA transposed32<>+56(SB)/4, $0x0000000b
-DATA transposed32<>+60(SB)/4, $0x0000000f
-GLOBL transposed32<>(SB), RODATA|NOPTR, $64
+DATA transposed32<>+0(SB)/1, $0x00
+DATA transposed32<>+1(SB)/1, $0x04
+DATA transposed32<>+2(SB)/1, $0x08
+DATA transposed32<>+3(SB)/1, $0x0c
+DATA transposed32<>+4(SB)/1, $0x01
+DATA transposed32<>+5(SB)/1, $0x05
+DATA transposed32<>+6(SB)/1, $0x09
+DATA transposed32<>+7(SB)/1, $0x0d
+DATA transposed32<>+8(SB)/1, $0x02
+DATA transposed32<>+9(SB)/1, $0x06
+DATA transposed32<>+10(SB)/1, $0x0a
+DATA transposed32<>+11(SB)/1, $0x0e
+DATA transposed32<>+12(SB)/1, $0x03
+DATA transposed32<>+13(SB)/1, $0x07
+DATA transposed32<>+14(SB)/1, $0x0b
+DATA transposed32<>+15(SB)/1, $0x0f
+GLOBL transposed32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f800000<>+0(SB)/4, $0x3f800000
 DATA all32_3f800000<>+4(SB)/4, $0x3f800000
@@ -502,15 +494,7 @@ DATA all32_3f800000<>+16(SB)/4, $0x3f800000
 DATA all32_3f800000<>+20(SB)/4, $0x3f800000
 DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
-DATA all32_3f800000<>+32(SB)/4, $0x3f800000
-DATA all32_3f800000<>+36(SB)/4, $0x3f800000
-DATA all32_3f800000<>+40(SB)/4, $0x3f800000
-DATA all32_3f800000<>+44(SB)/4, $0x3f800000
-DATA all32_3f800000<>+48(SB)/4, $0x3f800000
-DATA all32_3f800000<>+52(SB)/4, $0x3f800000
-DATA all32_3f800000<>+56(SB)/4, $0x3f800000
-DATA all32_3f800000<>+60(SB)/4, $0x3f800000
-GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
 // func dynamicQuantizeAVX512F16I8(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
@@ -521,8 +505,8 @@ TEXT ·dynamicQuantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
+	VPMOVZXBD    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
@@ -813,18 +797,18 @@ near31:
 	JMP       divided33
 
 reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z12, Z18, Z18
-	VMULPS  Z18, Z17, Z17
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z16, Z16
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z12, Z18, Z18
+	VMULPS       Z18, Z17, Z17
 
 divided33:
 	VCMPPS        $0x07, Z14, Z14, K1
@@ -907,9 +891,9 @@ strand39:
 	JMP          divided41
 
 reciprocal40:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z12, Z15, Z15
-	VMULPS  Z15, Z14, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z12, Z15, Z15
+	VMULPS       Z15, Z14, Z12
 
 divided41:
 	VCMPPS        $0x07, Z12, Z12, K2
@@ -971,11 +955,11 @@ TEXT ·dynamicQuantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    even16split<>+0(SB), Z1
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z2
-	VMOVDQU64    quarters64<>+0(SB), Z3
-	VMOVDQU64    transposed32<>+0(SB), Z4
+	VPBROADCASTQ all32_ffff0000<>+0(SB), Z0
+	VPMOVZXBW    even16split<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z2
+	VPMOVZXBQ    quarters64<>+0(SB), Z3
+	VPMOVZXBD    transposed32<>+0(SB), Z4
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
@@ -1279,18 +1263,18 @@ near31:
 	JMP       divided33
 
 reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z21
-	VDIVPS  Z15, Z21, Z21
-	VMULPS  Z21, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z21
-	VDIVPS  Z15, Z21, Z21
-	VMULPS  Z21, Z18, Z18
-	VMOVUPS all32_3f800000<>+0(SB), Z21
-	VDIVPS  Z15, Z21, Z21
-	VMULPS  Z21, Z19, Z19
-	VMOVUPS all32_3f800000<>+0(SB), Z21
-	VDIVPS  Z15, Z21, Z21
-	VMULPS  Z21, Z20, Z20
+	VBROADCASTSS all32_3f800000<>+0(SB), Z21
+	VDIVPS       Z15, Z21, Z21
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS all32_3f800000<>+0(SB), Z21
+	VDIVPS       Z15, Z21, Z21
+	VMULPS       Z21, Z18, Z18
+	VBROADCASTSS all32_3f800000<>+0(SB), Z21
+	VDIVPS       Z15, Z21, Z21
+	VMULPS       Z21, Z19, Z19
+	VBROADCASTSS all32_3f800000<>+0(SB), Z21
+	VDIVPS       Z15, Z21, Z21
+	VMULPS       Z21, Z20, Z20
 
 divided33:
 	VCMPPS        $0x07, Z17, Z17, K1
@@ -1374,9 +1358,9 @@ strand39:
 	JMP          divided41
 
 reciprocal40:
-	VMOVUPS all32_3f800000<>+0(SB), Z18
-	VDIVPS  Z15, Z18, Z18
-	VMULPS  Z18, Z17, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
+	VDIVPS       Z15, Z18, Z18
+	VMULPS       Z18, Z17, Z15
 
 divided41:
 	VCMPPS        $0x07, Z15, Z15, K2
@@ -1437,59 +1421,51 @@ DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $32
 
-DATA even16split<>+0(SB)/2, $0x0000
-DATA even16split<>+2(SB)/2, $0x0020
-DATA even16split<>+4(SB)/2, $0x0002
-DATA even16split<>+6(SB)/2, $0x0022
-DATA even16split<>+8(SB)/2, $0x0004
-DATA even16split<>+10(SB)/2, $0x0024
-DATA even16split<>+12(SB)/2, $0x0006
-DATA even16split<>+14(SB)/2, $0x0026
-DATA even16split<>+16(SB)/2, $0x0008
-DATA even16split<>+18(SB)/2, $0x0028
-DATA even16split<>+20(SB)/2, $0x000a
-DATA even16split<>+22(SB)/2, $0x002a
-DATA even16split<>+24(SB)/2, $0x000c
-DATA even16split<>+26(SB)/2, $0x002c
-DATA even16split<>+28(SB)/2, $0x000e
-DATA even16split<>+30(SB)/2, $0x002e
-DATA even16split<>+32(SB)/2, $0x0010
-DATA even16split<>+34(SB)/2, $0x0030
-DATA even16split<>+36(SB)/2, $0x0012
-DATA even16split<>+38(SB)/2, $0x0032
-DATA even16split<>+40(SB)/2, $0x0014
-DATA even16split<>+42(SB)/2, $0x0034
-DATA even16split<>+44(SB)/2, $0x0016
-DATA even16split<>+46(SB)/2, $0x0036
-DATA even16split<>+48(SB)/2, $0x0018
-DATA even16split<>+50(SB)/2, $0x0038
-DATA even16split<>+52(SB)/2, $0x001a
-DATA even16split<>+54(SB)/2, $0x003a
-DATA even16split<>+56(SB)/2, $0x001c
-DATA even16split<>+58(SB)/2, $0x003c
-DATA even16split<>+60(SB)/2, $0x001e
-DATA even16split<>+62(SB)/2, $0x003e
-GLOBL even16split<>(SB), RODATA|NOPTR, $64
+DATA even16split<>+0(SB)/1, $0x00
+DATA even16split<>+1(SB)/1, $0x20
+DATA even16split<>+2(SB)/1, $0x02
+DATA even16split<>+3(SB)/1, $0x22
+DATA even16split<>+4(SB)/1, $0x04
+DATA even16split<>+5(SB)/1, $0x24
+DATA even16split<>+6(SB)/1, $0x06
+DATA even16split<>+7(SB)/1, $0x26
+DATA even16split<>+8(SB)/1, $0x08
+DATA even16split<>+9(SB)/1, $0x28
+DATA even16split<>+10(SB)/1, $0x0a
+DATA even16split<>+11(SB)/1, $0x2a
+DATA even16split<>+12(SB)/1, $0x0c
+DATA even16split<>+13(SB)/1, $0x2c
+DATA even16split<>+14(SB)/1, $0x0e
+DATA even16split<>+15(SB)/1, $0x2e
+DATA even16split<>+16(SB)/1, $0x10
+DATA even16split<>+17(SB)/1, $0x30
+DATA even16split<>+18(SB)/1, $0x12
+DATA even16split<>+19(SB)/1, $0x32
+DATA even16split<>+20(SB)/1, $0x14
+DATA even16split<>+21(SB)/1, $0x34
+DATA even16split<>+22(SB)/1, $0x16
+DATA even16split<>+23(SB)/1, $0x36
+DATA even16split<>+24(SB)/1, $0x18
+DATA even16split<>+25(SB)/1, $0x38
+DATA even16split<>+26(SB)/1, $0x1a
+DATA even16split<>+27(SB)/1, $0x3a
+DATA even16split<>+28(SB)/1, $0x1c
+DATA even16split<>+29(SB)/1, $0x3c
+DATA even16split<>+30(SB)/1, $0x1e
+DATA even16split<>+31(SB)/1, $0x3e
+GLOBL even16split<>(SB), RODATA|NOPTR, $32
 
-DATA quarters64<>+0(SB)/8, $0x0000000000000000
-DATA quarters64<>+8(SB)/8, $0x0000000000000002
-DATA quarters64<>+16(SB)/8, $0x0000000000000004
-DATA quarters64<>+24(SB)/8, $0x0000000000000006
-DATA quarters64<>+32(SB)/8, $0x0000000000000001
-DATA quarters64<>+40(SB)/8, $0x0000000000000003
-DATA quarters64<>+48(SB)/8, $0x0000000000000005
-DATA quarters64<>+56(SB)/8, $0x0000000000000007
-GLOBL quarters64<>(SB), RODATA|NOPTR, $64
+DATA quarters64<>+0(SB)/1, $0x00
+DATA quarters64<>+1(SB)/1, $0x02
+DATA quarters64<>+2(SB)/1, $0x04
+DATA quarters64<>+3(SB)/1, $0x06
+DATA quarters64<>+4(SB)/1, $0x01
+DATA quarters64<>+5(SB)/1, $0x03
+DATA quarters64<>+6(SB)/1, $0x05
+DATA quarters64<>+7(SB)/1, $0x07
+GLOBL quarters64<>(SB), RODATA|NOPTR, $8
 
 // func dynamicQuantizeAVX512F32I16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
@@ -1500,7 +1476,7 @@ TEXT ·dynamicQuantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
+	VPMOVZXBW    even16<>+0(SB), Z0
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
@@ -1806,18 +1782,18 @@ near31:
 	JMP     divided33
 
 reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z16, Z16
 
 divided33:
 	VCMPPS        $0x07, Z13, Z13, K1
@@ -1900,9 +1876,9 @@ strand39:
 	JMP          divided41
 
 reciprocal40:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z11, Z14, Z14
+	VMULPS       Z14, Z13, Z11
 
 divided41:
 	VCMPPS        $0x07, Z11, Z11, K2
@@ -1955,39 +1931,39 @@ steps3:
 one1:
 	RET
 
-DATA even16<>+0(SB)/2, $0x0000
-DATA even16<>+2(SB)/2, $0x0002
-DATA even16<>+4(SB)/2, $0x0004
-DATA even16<>+6(SB)/2, $0x0006
-DATA even16<>+8(SB)/2, $0x0008
-DATA even16<>+10(SB)/2, $0x000a
-DATA even16<>+12(SB)/2, $0x000c
-DATA even16<>+14(SB)/2, $0x000e
-DATA even16<>+16(SB)/2, $0x0010
-DATA even16<>+18(SB)/2, $0x0012
-DATA even16<>+20(SB)/2, $0x0014
-DATA even16<>+22(SB)/2, $0x0016
-DATA even16<>+24(SB)/2, $0x0018
-DATA even16<>+26(SB)/2, $0x001a
-DATA even16<>+28(SB)/2, $0x001c
-DATA even16<>+30(SB)/2, $0x001e
-DATA even16<>+32(SB)/2, $0x0020
-DATA even16<>+34(SB)/2, $0x0022
-DATA even16<>+36(SB)/2, $0x0024
-DATA even16<>+38(SB)/2, $0x0026
-DATA even16<>+40(SB)/2, $0x0028
-DATA even16<>+42(SB)/2, $0x002a
-DATA even16<>+44(SB)/2, $0x002c
-DATA even16<>+46(SB)/2, $0x002e
-DATA even16<>+48(SB)/2, $0x0030
-DATA even16<>+50(SB)/2, $0x0032
-DATA even16<>+52(SB)/2, $0x0034
-DATA even16<>+54(SB)/2, $0x0036
-DATA even16<>+56(SB)/2, $0x0038
-DATA even16<>+58(SB)/2, $0x003a
-DATA even16<>+60(SB)/2, $0x003c
-DATA even16<>+62(SB)/2, $0x003e
-GLOBL even16<>(SB), RODATA|NOPTR, $64
+DATA even16<>+0(SB)/1, $0x00
+DATA even16<>+1(SB)/1, $0x02
+DATA even16<>+2(SB)/1, $0x04
+DATA even16<>+3(SB)/1, $0x06
+DATA even16<>+4(SB)/1, $0x08
+DATA even16<>+5(SB)/1, $0x0a
+DATA even16<>+6(SB)/1, $0x0c
+DATA even16<>+7(SB)/1, $0x0e
+DATA even16<>+8(SB)/1, $0x10
+DATA even16<>+9(SB)/1, $0x12
+DATA even16<>+10(SB)/1, $0x14
+DATA even16<>+11(SB)/1, $0x16
+DATA even16<>+12(SB)/1, $0x18
+DATA even16<>+13(SB)/1, $0x1a
+DATA even16<>+14(SB)/1, $0x1c
+DATA even16<>+15(SB)/1, $0x1e
+DATA even16<>+16(SB)/1, $0x20
+DATA even16<>+17(SB)/1, $0x22
+DATA even16<>+18(SB)/1, $0x24
+DATA even16<>+19(SB)/1, $0x26
+DATA even16<>+20(SB)/1, $0x28
+DATA even16<>+21(SB)/1, $0x2a
+DATA even16<>+22(SB)/1, $0x2c
+DATA even16<>+23(SB)/1, $0x2e
+DATA even16<>+24(SB)/1, $0x30
+DATA even16<>+25(SB)/1, $0x32
+DATA even16<>+26(SB)/1, $0x34
+DATA even16<>+27(SB)/1, $0x36
+DATA even16<>+28(SB)/1, $0x38
+DATA even16<>+29(SB)/1, $0x3a
+DATA even16<>+30(SB)/1, $0x3c
+DATA even16<>+31(SB)/1, $0x3e
+GLOBL even16<>(SB), RODATA|NOPTR, $32
 
 // func dynamicQuantizeAVX512H16I16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
@@ -1998,7 +1974,7 @@ TEXT ·dynamicQuantizeAVX512H16I16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), SI
-	VMOVDQU64    even16<>+0(SB), Z0
+	VPMOVZXBW    even16<>+0(SB), Z0
 	MOVQ         88(CX), SI
 	TESTQ        SI, SI
 	JEQ          one1
@@ -2371,18 +2347,18 @@ done41:
 	JMP    divided45
 
 reciprocal44:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z11, Z17, Z17
-	VMULPS  Z17, Z16, Z16
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z11, Z17, Z17
+	VMULPS       Z17, Z16, Z16
 
 divided45:
 	VCMPPS        $0x07, Z13, Z13, K1
@@ -2476,9 +2452,9 @@ done52:
 	JMP    divided56
 
 reciprocal55:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z11, Z14, Z14
-	VMULPS  Z14, Z13, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z11, Z14, Z14
+	VMULPS       Z14, Z13, Z11
 
 divided56:
 	VCMPPS        $0x07, Z11, Z11, K2

@@ -456,177 +456,177 @@ skip43:
 	VADDPS    Z15, Z16, Z15
 
 skip46:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z16
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z17
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
-	VMOVDQU64 Z16, (AX)
-	JMP       stored48
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z17
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around47
+	VMOVDQU64     Z16, (AX)
+	JMP           stored48
 
 around47:
 	VMOVNTDQ Z16, (AX)
 
 stored48:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z16
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z17
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around49
-	VMOVDQU64 Z16, 64(AX)
-	JMP       stored50
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z17
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around49
+	VMOVDQU64     Z16, 64(AX)
+	JMP           stored50
 
 around49:
 	VMOVNTDQ Z16, 64(AX)
 
 stored50:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z16
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z17
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around51
-	VMOVDQU64 Z16, 128(AX)
-	JMP       stored52
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z17
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around51
+	VMOVDQU64     Z16, 128(AX)
+	JMP           stored52
 
 around51:
 	VMOVNTDQ Z16, 128(AX)
 
 stored52:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z16
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z17
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
-	VMOVDQU64 Z16, 192(AX)
-	JMP       stored54
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z17
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around53
+	VMOVDQU64     Z16, 192(AX)
+	JMP           stored54
 
 around53:
 	VMOVNTDQ Z16, 192(AX)
 
 stored54:
-	VPTESTMD  all32_10000<>+0(SB), Z8, K1
-	VPADDD    all32_7fff<>+0(SB), Z8, Z16
-	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z9, K1
-	VPADDD    all32_7fff<>+0(SB), Z9, Z17
-	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around55
-	VMOVDQU64 Z16, 256(AX)
-	JMP       stored56
+	VPTESTMD.BCST all32_10000<>+0(SB), Z8, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z8, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z8, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z9, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z9, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z9, K1, Z17
+	VCMPPS        $0x03, Z8, Z8, K1
+	VCMPPS        $0x03, Z9, Z9, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around55
+	VMOVDQU64     Z16, 256(AX)
+	JMP           stored56
 
 around55:
 	VMOVNTDQ Z16, 256(AX)
 
 stored56:
-	VPTESTMD  all32_10000<>+0(SB), Z10, K1
-	VPADDD    all32_7fff<>+0(SB), Z10, Z16
-	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z11, K1
-	VPADDD    all32_7fff<>+0(SB), Z11, Z17
-	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
-	VCMPPS    $0x03, Z10, Z10, K1
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
-	VMOVDQU64 Z16, 320(AX)
-	JMP       stored58
+	VPTESTMD.BCST all32_10000<>+0(SB), Z10, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z10, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z10, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z11, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z11, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z11, K1, Z17
+	VCMPPS        $0x03, Z10, Z10, K1
+	VCMPPS        $0x03, Z11, Z11, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around57
+	VMOVDQU64     Z16, 320(AX)
+	JMP           stored58
 
 around57:
 	VMOVNTDQ Z16, 320(AX)
 
 stored58:
-	VPTESTMD  all32_10000<>+0(SB), Z12, K1
-	VPADDD    all32_7fff<>+0(SB), Z12, Z16
-	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z13, K1
-	VPADDD    all32_7fff<>+0(SB), Z13, Z17
-	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
-	VCMPPS    $0x03, Z12, Z12, K1
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
-	VMOVDQU64 Z16, 384(AX)
-	JMP       stored60
+	VPTESTMD.BCST all32_10000<>+0(SB), Z12, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z12, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z13, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z13, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS        $0x03, Z12, Z12, K1
+	VCMPPS        $0x03, Z13, Z13, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around59
+	VMOVDQU64     Z16, 384(AX)
+	JMP           stored60
 
 around59:
 	VMOVNTDQ Z16, 384(AX)
 
 stored60:
-	VPTESTMD  all32_10000<>+0(SB), Z14, K1
-	VPADDD    all32_7fff<>+0(SB), Z14, Z16
-	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
-	VPTESTMD  all32_10000<>+0(SB), Z15, K1
-	VPADDD    all32_7fff<>+0(SB), Z15, Z17
-	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
-	VCMPPS    $0x03, Z14, Z14, K1
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
-	VMOVDQU64 odd16<>+0(SB), Z25
-	VMOVDQA64 Z16, Z16
-	VPERMT2W  Z17, Z25, Z16
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around61
-	VMOVDQU64 Z16, 448(AX)
-	JMP       stored62
+	VPTESTMD.BCST all32_10000<>+0(SB), Z14, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z14, Z16
+	VPADDD.BCST   all32_8000<>+0(SB), Z14, K1, Z16
+	VPTESTMD.BCST all32_10000<>+0(SB), Z15, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z15, Z17
+	VPADDD.BCST   all32_8000<>+0(SB), Z15, K1, Z17
+	VCMPPS        $0x03, Z14, Z14, K1
+	VCMPPS        $0x03, Z15, Z15, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z16
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z17
+	VPMOVZXBW     odd16<>+0(SB), Z25
+	VMOVDQA64     Z16, Z16
+	VPERMT2W      Z17, Z25, Z16
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around61
+	VMOVDQU64     Z16, 448(AX)
+	JMP           stored62
 
 around61:
 	VMOVNTDQ Z16, 448(AX)
@@ -1190,89 +1190,89 @@ skip122:
 	VADDPS    Z7, Z8, Z7
 
 skip125:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z8
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z9
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around126
-	VMOVDQU64 Z8, (AX)
-	JMP       stored127
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around126
+	VMOVDQU64     Z8, (AX)
+	JMP           stored127
 
 around126:
 	VMOVNTDQ Z8, (AX)
 
 stored127:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z8
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z9
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around128
-	VMOVDQU64 Z8, 64(AX)
-	JMP       stored129
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around128
+	VMOVDQU64     Z8, 64(AX)
+	JMP           stored129
 
 around128:
 	VMOVNTDQ Z8, 64(AX)
 
 stored129:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z9
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
-	VMOVDQU64 Z8, 128(AX)
-	JMP       stored131
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around130
+	VMOVDQU64     Z8, 128(AX)
+	JMP           stored131
 
 around130:
 	VMOVNTDQ Z8, 128(AX)
 
 stored131:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z8
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z9
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z10
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z10, Z8
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around132
-	VMOVDQU64 Z8, 192(AX)
-	JMP       stored133
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z10
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z10, Z8
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around132
+	VMOVDQU64     Z8, 192(AX)
+	JMP           stored133
 
 around132:
 	VMOVNTDQ Z8, 192(AX)
@@ -1688,67 +1688,67 @@ skip183:
 	VADDPS    Z5, Z6, Z5
 
 skip186:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z6
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z7
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z7
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around187
-	VMOVDQU64 Z6, (AX)
-	JMP       stored188
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z7
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z7
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z6
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z7
+	VPMOVZXBW     odd16<>+0(SB), Z8
+	VMOVDQA64     Z6, Z6
+	VPERMT2W      Z7, Z8, Z6
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around187
+	VMOVDQU64     Z6, (AX)
+	JMP           stored188
 
 around187:
 	VMOVNTDQ Z6, (AX)
 
 stored188:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z6
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z7
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around189
-	VMOVDQU64 Z6, 64(AX)
-	JMP       stored190
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z7
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z7
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z6
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z7
+	VPMOVZXBW     odd16<>+0(SB), Z8
+	VMOVDQA64     Z6, Z6
+	VPERMT2W      Z7, Z8, Z6
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around189
+	VMOVDQU64     Z6, 64(AX)
+	JMP           stored190
 
 around189:
 	VMOVNTDQ Z6, 64(AX)
 
 stored190:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z6
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z7
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU64 odd16<>+0(SB), Z8
-	VMOVDQA64 Z6, Z6
-	VPERMT2W  Z7, Z8, Z6
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around191
-	VMOVDQU64 Z6, 128(AX)
-	JMP       stored192
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z7
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z7
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z6
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z7
+	VPMOVZXBW     odd16<>+0(SB), Z8
+	VMOVDQA64     Z6, Z6
+	VPERMT2W      Z7, Z8, Z6
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around191
+	VMOVDQU64     Z6, 128(AX)
+	JMP           stored192
 
 around191:
 	VMOVNTDQ Z6, 128(AX)
@@ -2098,45 +2098,45 @@ skip238:
 	VADDPS    Z3, Z4, Z3
 
 skip241:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z4
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z5
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around242
-	VMOVDQU64 Z4, (AX)
-	JMP       stored243
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around242
+	VMOVDQU64     Z4, (AX)
+	JMP           stored243
 
 around242:
 	VMOVNTDQ Z4, (AX)
 
 stored243:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z4
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z5
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around244
-	VMOVDQU64 Z4, 64(AX)
-	JMP       stored245
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around244
+	VMOVDQU64     Z4, 64(AX)
+	JMP           stored245
 
 around244:
 	VMOVNTDQ Z4, 64(AX)
@@ -2420,23 +2420,23 @@ skip287:
 	VADDPS    Z1, Z2, Z1
 
 skip290:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z2
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z3
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z2, Z2
-	VPERMT2W  Z3, Z4, Z2
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around291
-	VMOVDQU64 Z2, (AX)
-	JMP       stored292
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z3
+	VPMOVZXBW     odd16<>+0(SB), Z4
+	VMOVDQA64     Z2, Z2
+	VPERMT2W      Z3, Z4, Z2
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around291
+	VMOVDQU64     Z2, (AX)
+	JMP           stored292
 
 around291:
 	VMOVNTDQ Z2, (AX)
@@ -2677,17 +2677,17 @@ skip332:
 	VADDPS    Z0, Z1, Z0
 
 skip335:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around336
-	VMOVDQU64 Y1, (AX)
-	JMP       stored337
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+80(FP)
+	JNE           around336
+	VMOVDQU64     Y1, (AX)
+	JMP           stored337
 
 around336:
 	VMOVNTDQ Y1, (AX)
@@ -2919,15 +2919,15 @@ skip374:
 	VADDPS      Z0, Z1, Z0
 
 skip377:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K2
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	VMOVDQU16 Y1, K1, (AX)
-	JMP       stored371
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS        $0x03, Z0, Z0, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	VMOVDQU16     Y1, K1, (AX)
+	JMP           stored371
 
 skip376:
 	TESTQ       $0x00000080, mode+80(FP)
@@ -2972,15 +2972,7 @@ DATA all32_10000<>+16(SB)/4, $0x00010000
 DATA all32_10000<>+20(SB)/4, $0x00010000
 DATA all32_10000<>+24(SB)/4, $0x00010000
 DATA all32_10000<>+28(SB)/4, $0x00010000
-DATA all32_10000<>+32(SB)/4, $0x00010000
-DATA all32_10000<>+36(SB)/4, $0x00010000
-DATA all32_10000<>+40(SB)/4, $0x00010000
-DATA all32_10000<>+44(SB)/4, $0x00010000
-DATA all32_10000<>+48(SB)/4, $0x00010000
-DATA all32_10000<>+52(SB)/4, $0x00010000
-DATA all32_10000<>+56(SB)/4, $0x00010000
-DATA all32_10000<>+60(SB)/4, $0x00010000
-GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fff<>+0(SB)/4, $0x00007fff
 DATA all32_7fff<>+4(SB)/4, $0x00007fff
@@ -2990,15 +2982,7 @@ DATA all32_7fff<>+16(SB)/4, $0x00007fff
 DATA all32_7fff<>+20(SB)/4, $0x00007fff
 DATA all32_7fff<>+24(SB)/4, $0x00007fff
 DATA all32_7fff<>+28(SB)/4, $0x00007fff
-DATA all32_7fff<>+32(SB)/4, $0x00007fff
-DATA all32_7fff<>+36(SB)/4, $0x00007fff
-DATA all32_7fff<>+40(SB)/4, $0x00007fff
-DATA all32_7fff<>+44(SB)/4, $0x00007fff
-DATA all32_7fff<>+48(SB)/4, $0x00007fff
-DATA all32_7fff<>+52(SB)/4, $0x00007fff
-DATA all32_7fff<>+56(SB)/4, $0x00007fff
-DATA all32_7fff<>+60(SB)/4, $0x00007fff
-GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $32
 
 DATA all32_8000<>+0(SB)/4, $0x00008000
 DATA all32_8000<>+4(SB)/4, $0x00008000
@@ -3008,15 +2992,7 @@ DATA all32_8000<>+16(SB)/4, $0x00008000
 DATA all32_8000<>+20(SB)/4, $0x00008000
 DATA all32_8000<>+24(SB)/4, $0x00008000
 DATA all32_8000<>+28(SB)/4, $0x00008000
-DATA all32_8000<>+32(SB)/4, $0x00008000
-DATA all32_8000<>+36(SB)/4, $0x00008000
-DATA all32_8000<>+40(SB)/4, $0x00008000
-DATA all32_8000<>+44(SB)/4, $0x00008000
-DATA all32_8000<>+48(SB)/4, $0x00008000
-DATA all32_8000<>+52(SB)/4, $0x00008000
-DATA all32_8000<>+56(SB)/4, $0x00008000
-DATA all32_8000<>+60(SB)/4, $0x00008000
-GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -3026,49 +3002,41 @@ DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $32
 
-DATA odd16<>+0(SB)/2, $0x0001
-DATA odd16<>+2(SB)/2, $0x0003
-DATA odd16<>+4(SB)/2, $0x0005
-DATA odd16<>+6(SB)/2, $0x0007
-DATA odd16<>+8(SB)/2, $0x0009
-DATA odd16<>+10(SB)/2, $0x000b
-DATA odd16<>+12(SB)/2, $0x000d
-DATA odd16<>+14(SB)/2, $0x000f
-DATA odd16<>+16(SB)/2, $0x0011
-DATA odd16<>+18(SB)/2, $0x0013
-DATA odd16<>+20(SB)/2, $0x0015
-DATA odd16<>+22(SB)/2, $0x0017
-DATA odd16<>+24(SB)/2, $0x0019
-DATA odd16<>+26(SB)/2, $0x001b
-DATA odd16<>+28(SB)/2, $0x001d
-DATA odd16<>+30(SB)/2, $0x001f
-DATA odd16<>+32(SB)/2, $0x0021
-DATA odd16<>+34(SB)/2, $0x0023
-DATA odd16<>+36(SB)/2, $0x0025
-DATA odd16<>+38(SB)/2, $0x0027
-DATA odd16<>+40(SB)/2, $0x0029
-DATA odd16<>+42(SB)/2, $0x002b
-DATA odd16<>+44(SB)/2, $0x002d
-DATA odd16<>+46(SB)/2, $0x002f
-DATA odd16<>+48(SB)/2, $0x0031
-DATA odd16<>+50(SB)/2, $0x0033
-DATA odd16<>+52(SB)/2, $0x0035
-DATA odd16<>+54(SB)/2, $0x0037
-DATA odd16<>+56(SB)/2, $0x0039
-DATA odd16<>+58(SB)/2, $0x003b
-DATA odd16<>+60(SB)/2, $0x003d
-DATA odd16<>+62(SB)/2, $0x003f
-GLOBL odd16<>(SB), RODATA|NOPTR, $64
+DATA odd16<>+0(SB)/1, $0x01
+DATA odd16<>+1(SB)/1, $0x03
+DATA odd16<>+2(SB)/1, $0x05
+DATA odd16<>+3(SB)/1, $0x07
+DATA odd16<>+4(SB)/1, $0x09
+DATA odd16<>+5(SB)/1, $0x0b
+DATA odd16<>+6(SB)/1, $0x0d
+DATA odd16<>+7(SB)/1, $0x0f
+DATA odd16<>+8(SB)/1, $0x11
+DATA odd16<>+9(SB)/1, $0x13
+DATA odd16<>+10(SB)/1, $0x15
+DATA odd16<>+11(SB)/1, $0x17
+DATA odd16<>+12(SB)/1, $0x19
+DATA odd16<>+13(SB)/1, $0x1b
+DATA odd16<>+14(SB)/1, $0x1d
+DATA odd16<>+15(SB)/1, $0x1f
+DATA odd16<>+16(SB)/1, $0x21
+DATA odd16<>+17(SB)/1, $0x23
+DATA odd16<>+18(SB)/1, $0x25
+DATA odd16<>+19(SB)/1, $0x27
+DATA odd16<>+20(SB)/1, $0x29
+DATA odd16<>+21(SB)/1, $0x2b
+DATA odd16<>+22(SB)/1, $0x2d
+DATA odd16<>+23(SB)/1, $0x2f
+DATA odd16<>+24(SB)/1, $0x31
+DATA odd16<>+25(SB)/1, $0x33
+DATA odd16<>+26(SB)/1, $0x35
+DATA odd16<>+27(SB)/1, $0x37
+DATA odd16<>+28(SB)/1, $0x39
+DATA odd16<>+29(SB)/1, $0x3b
+DATA odd16<>+30(SB)/1, $0x3d
+DATA odd16<>+31(SB)/1, $0x3f
+GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -3334,89 +3302,89 @@ skip406:
 	VADDPS    Z7, Z8, Z7
 
 skip409:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z8
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z9
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around410
-	VMOVDQU64 Z8, (BX)
-	JMP       stored411
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around410
+	VMOVDQU64     Z8, (BX)
+	JMP           stored411
 
 around410:
 	VMOVNTDQ Z8, (BX)
 
 stored411:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z8
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z9
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around412
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored413
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around412
+	VMOVDQU64     Z8, 64(BX)
+	JMP           stored413
 
 around412:
 	VMOVNTDQ Z8, 64(BX)
 
 stored413:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z9
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around414
-	VMOVDQU64 Z8, 128(BX)
-	JMP       stored415
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around414
+	VMOVDQU64     Z8, 128(BX)
+	JMP           stored415
 
 around414:
 	VMOVNTDQ Z8, 128(BX)
 
 stored415:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z8
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z9
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around416
-	VMOVDQU64 Z8, 192(BX)
-	JMP       stored417
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around416
+	VMOVDQU64     Z8, 192(BX)
+	JMP           stored417
 
 around416:
 	VMOVNTDQ Z8, 192(BX)
@@ -3760,45 +3728,45 @@ skip455:
 	VADDPS    Z3, Z4, Z3
 
 skip458:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z4
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z5
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around459
-	VMOVDQU64 Z4, (BX)
-	JMP       stored460
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around459
+	VMOVDQU64     Z4, (BX)
+	JMP           stored460
 
 around459:
 	VMOVNTDQ Z4, (BX)
 
 stored460:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z4
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z5
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around461
-	VMOVDQU64 Z4, 64(BX)
-	JMP       stored462
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around461
+	VMOVDQU64     Z4, 64(BX)
+	JMP           stored462
 
 around461:
 	VMOVNTDQ Z4, 64(BX)
@@ -4050,23 +4018,23 @@ skip494:
 	VADDPS    Z1, Z2, Z1
 
 skip497:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z2
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z3
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z2, Z2
-	VPERMT2W  Z3, Z4, Z2
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around498
-	VMOVDQU64 Z2, (BX)
-	JMP       stored499
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z3
+	VPMOVZXBW     odd16<>+0(SB), Z4
+	VMOVDQA64     Z2, Z2
+	VPERMT2W      Z3, Z4, Z2
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around498
+	VMOVDQU64     Z2, (BX)
+	JMP           stored499
 
 around498:
 	VMOVNTDQ Z2, (BX)
@@ -4276,17 +4244,17 @@ skip529:
 	VADDPS    Z0, Z1, Z0
 
 skip532:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around533
-	VMOVDQU64 Y1, (BX)
-	JMP       stored534
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around533
+	VMOVDQU64     Y1, (BX)
+	JMP           stored534
 
 around533:
 	VMOVNTDQ Y1, (BX)
@@ -4483,15 +4451,15 @@ skip561:
 	VADDPS      Z0, Z1, Z0
 
 skip564:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K2
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	VMOVDQU16 Y1, K1, (BX)
-	JMP       stored558
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS        $0x03, Z0, Z0, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	VMOVDQU16     Y1, K1, (BX)
+	JMP           stored558
 
 skip563:
 	TESTQ       $0x00000080, mode+96(FP)
@@ -4553,40 +4521,40 @@ tile569:
 	JGE  over573
 
 result571:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty574
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPS all32_ff800000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPS all32_ff800000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VMOVUPS all32_ff800000<>+0(SB), Z4
-	VPXORD  Z12, Z12, Z12
-	VMOVUPS all32_ff800000<>+0(SB), Z5
-	VPXORD  Z13, Z13, Z13
-	VMOVUPS all32_ff800000<>+0(SB), Z6
-	VPXORD  Z14, Z14, Z14
-	VMOVUPS all32_ff800000<>+0(SB), Z7
-	VPXORD  Z15, Z15, Z15
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows577
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty574
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSS all32_ff800000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSS all32_ff800000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VBROADCASTSS all32_ff800000<>+0(SB), Z4
+	VPXORD       Z12, Z12, Z12
+	VBROADCASTSS all32_ff800000<>+0(SB), Z5
+	VPXORD       Z13, Z13, Z13
+	VBROADCASTSS all32_ff800000<>+0(SB), Z6
+	VPXORD       Z14, Z14, Z14
+	VBROADCASTSS all32_ff800000<>+0(SB), Z7
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows577
 
 row576:
 	MOVQ       128(R11), R13
@@ -4818,48 +4786,48 @@ none580:
 	JMP stored575
 
 empty574:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	VMOVUPS Z4, 256(BX)
-	VMOVUPS Z5, 320(BX)
-	VMOVUPS Z6, 384(BX)
-	VMOVUPS Z7, 448(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none581
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
-	VMOVUPD Z17, 128(SI)
-	VMOVUPD Z17, 192(SI)
-	VMOVUPD Z17, 256(SI)
-	VMOVUPD Z17, 320(SI)
-	VMOVUPD Z17, 384(SI)
-	VMOVUPD Z17, 448(SI)
-	VMOVUPD Z17, 512(SI)
-	VMOVUPD Z17, 576(SI)
-	VMOVUPD Z17, 640(SI)
-	VMOVUPD Z17, 704(SI)
-	VMOVUPD Z17, 768(SI)
-	VMOVUPD Z17, 832(SI)
-	VMOVUPD Z17, 896(SI)
-	VMOVUPD Z17, 960(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, 256(BX)
+	VMOVUPS      Z5, 320(BX)
+	VMOVUPS      Z6, 384(BX)
+	VMOVUPS      Z7, 448(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none581
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
+	VMOVUPD      Z17, 256(SI)
+	VMOVUPD      Z17, 320(SI)
+	VMOVUPD      Z17, 384(SI)
+	VMOVUPD      Z17, 448(SI)
+	VMOVUPD      Z17, 512(SI)
+	VMOVUPD      Z17, 576(SI)
+	VMOVUPD      Z17, 640(SI)
+	VMOVUPD      Z17, 704(SI)
+	VMOVUPD      Z17, 768(SI)
+	VMOVUPD      Z17, 832(SI)
+	VMOVUPD      Z17, 896(SI)
+	VMOVUPD      Z17, 960(SI)
 
 none581:
 stored575:
@@ -4885,32 +4853,32 @@ narrower570:
 	JGE  over586
 
 result584:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty587
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPS all32_ff800000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPS all32_ff800000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows590
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty587
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSS all32_ff800000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSS all32_ff800000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows590
 
 row589:
 	MOVQ       128(R11), R13
@@ -5046,32 +5014,32 @@ none593:
 	JMP stored588
 
 empty587:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VMOVUPS Z2, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none594
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
-	VMOVUPD Z17, 128(SI)
-	VMOVUPD Z17, 192(SI)
-	VMOVUPD Z17, 256(SI)
-	VMOVUPD Z17, 320(SI)
-	VMOVUPD Z17, 384(SI)
-	VMOVUPD Z17, 448(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none594
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
+	VMOVUPD      Z17, 256(SI)
+	VMOVUPD      Z17, 320(SI)
+	VMOVUPD      Z17, 384(SI)
+	VMOVUPD      Z17, 448(SI)
 
 none594:
 stored588:
@@ -5096,28 +5064,28 @@ narrower583:
 	JGE  over599
 
 result597:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty600
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows603
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty600
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows603
 
 row602:
 	MOVQ       128(R11), R13
@@ -5205,24 +5173,24 @@ none606:
 	JMP stored601
 
 empty600:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none607
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
-	VMOVUPD Z17, 128(SI)
-	VMOVUPD Z17, 192(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none607
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
 
 none607:
 stored601:
@@ -5247,26 +5215,26 @@ narrower596:
 	JGE  over612
 
 result610:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty613
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows616
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty613
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows616
 
 row615:
 	MOVQ       128(R11), R13
@@ -5330,20 +5298,20 @@ none619:
 	JMP stored614
 
 empty613:
-	VPXORD  Z0, Z0, Z0
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	VMOVUPS Z0, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none620
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VMOVUPS      Z0, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none620
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
 
 none620:
 stored614:
@@ -5371,26 +5339,26 @@ narrower609:
 	JGE   over624
 
 result622:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty625
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows628
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty625
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows628
 
 row627:
 	MOVQ       128(R11), R13
@@ -5455,21 +5423,21 @@ none631:
 	JMP stored626
 
 empty625:
-	VPXORD   Z0, Z0, Z0
-	VMOVUPS  all32_ffffffff<>+0(SB), Z17
-	VMOVUPS  Z0, K1, (BX)
-	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none632
-	MOVQ     columns+72(FP), SI
-	SUBQ     R10, SI
-	SHLQ     $0x03, SI
-	ADDQ     choice+80(FP), SI
-	MOVQ     choiceApart+88(FP), DI
-	IMULQ    R8, DI
-	ADDQ     DI, SI
-	VMOVUPD  Z17, K1, (SI)
-	KSHIFTRW $0x08, K1, K2
-	VMOVUPD  Z17, K2, 64(SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VMOVUPS      Z0, K1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none632
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, K1, (SI)
+	KSHIFTRW     $0x08, K1, K2
+	VMOVUPD      Z17, K2, 64(SI)
 
 none632:
 stored626:
@@ -5495,15 +5463,7 @@ DATA all32_ff800000<>+16(SB)/4, $0xff800000
 DATA all32_ff800000<>+20(SB)/4, $0xff800000
 DATA all32_ff800000<>+24(SB)/4, $0xff800000
 DATA all32_ff800000<>+28(SB)/4, $0xff800000
-DATA all32_ff800000<>+32(SB)/4, $0xff800000
-DATA all32_ff800000<>+36(SB)/4, $0xff800000
-DATA all32_ff800000<>+40(SB)/4, $0xff800000
-DATA all32_ff800000<>+44(SB)/4, $0xff800000
-DATA all32_ff800000<>+48(SB)/4, $0xff800000
-DATA all32_ff800000<>+52(SB)/4, $0xff800000
-DATA all32_ff800000<>+56(SB)/4, $0xff800000
-DATA all32_ff800000<>+60(SB)/4, $0xff800000
-GLOBL all32_ff800000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ff800000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_ffffffff<>+0(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+4(SB)/4, $0xffffffff
@@ -5513,15 +5473,7 @@ DATA all32_ffffffff<>+16(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+20(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+24(SB)/4, $0xffffffff
 DATA all32_ffffffff<>+28(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+32(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+36(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+40(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+44(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+48(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+52(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+56(SB)/4, $0xffffffff
-DATA all32_ffffffff<>+60(SB)/4, $0xffffffff
-GLOBL all32_ffffffff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffffffff<>(SB), RODATA|NOPTR, $32
 
 // func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -8309,40 +8261,40 @@ tile373:
 	JGE  over377
 
 result375:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty378
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z4
-	VPXORD  Z12, Z12, Z12
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z5
-	VPXORD  Z13, Z13, Z13
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z6
-	VPXORD  Z14, Z14, Z14
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z7
-	VPXORD  Z15, Z15, Z15
-	VPXORD  Z16, Z16, Z16
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows381
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty378
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z4
+	VPXORD       Z12, Z12, Z12
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z5
+	VPXORD       Z13, Z13, Z13
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z6
+	VPXORD       Z14, Z14, Z14
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z7
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows381
 
 row380:
 	MOVQ       128(R11), R13
@@ -8518,40 +8470,40 @@ none384:
 	JMP stored379
 
 empty378:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
-	VMOVUPD Z2, 128(BX)
-	VMOVUPD Z3, 192(BX)
-	VMOVUPD Z4, 256(BX)
-	VMOVUPD Z5, 320(BX)
-	VMOVUPD Z6, 384(BX)
-	VMOVUPD Z7, 448(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none385
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
-	VMOVUPD Z17, 128(SI)
-	VMOVUPD Z17, 192(SI)
-	VMOVUPD Z17, 256(SI)
-	VMOVUPD Z17, 320(SI)
-	VMOVUPD Z17, 384(SI)
-	VMOVUPD Z17, 448(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none385
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
+	VMOVUPD      Z17, 256(SI)
+	VMOVUPD      Z17, 320(SI)
+	VMOVUPD      Z17, 384(SI)
+	VMOVUPD      Z17, 448(SI)
 
 none385:
 stored379:
@@ -8577,32 +8529,32 @@ narrower374:
 	JGE  over390
 
 result388:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty391
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z16, Z16, Z16
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows394
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty391
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows394
 
 row393:
 	MOVQ       128(R11), R13
@@ -8710,28 +8662,28 @@ none397:
 	JMP stored392
 
 empty391:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VPXORD  Z2, Z2, Z2
-	VPXORD  Z3, Z3, Z3
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
-	VMOVUPD Z2, 128(BX)
-	VMOVUPD Z3, 192(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none398
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
-	VMOVUPD Z17, 128(SI)
-	VMOVUPD Z17, 192(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none398
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
 
 none398:
 stored392:
@@ -8756,28 +8708,28 @@ narrower387:
 	JGE  over403
 
 result401:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty404
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z16, Z16, Z16
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows407
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty404
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows407
 
 row406:
 	MOVQ       128(R11), R13
@@ -8851,22 +8803,22 @@ none410:
 	JMP stored405
 
 empty404:
-	VPXORD  Z0, Z0, Z0
-	VPXORD  Z1, Z1, Z1
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	VMOVUPD Z0, (BX)
-	VMOVUPD Z1, 64(BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none411
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none411
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
 
 none411:
 stored405:
@@ -8891,26 +8843,26 @@ narrower400:
 	JGE  over416
 
 result414:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty417
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows420
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty417
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows420
 
 row419:
 	MOVQ       128(R11), R13
@@ -8967,19 +8919,19 @@ none423:
 	JMP stored418
 
 empty417:
-	VPXORD  Z0, Z0, Z0
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	VMOVUPD Z0, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none424
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	VMOVUPD      Z0, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none424
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
 
 none424:
 stored418:
@@ -9007,26 +8959,26 @@ narrower413:
 	JGE   over428
 
 result426:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty429
-	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows432
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty429
+	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows432
 
 row431:
 	MOVQ       128(R11), R13
@@ -9083,19 +9035,19 @@ none435:
 	JMP stored430
 
 empty429:
-	VPXORD  Z0, Z0, Z0
-	VMOVUPD all32_ffffffff<>+0(SB), Z17
-	VMOVUPD Z0, K1, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none436
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, K1, (SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
+	VMOVUPD      Z0, K1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none436
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, K1, (SI)
 
 none436:
 stored430:
@@ -9117,29 +9069,25 @@ DATA all64_fff0000000000000<>+0(SB)/8, $0xfff0000000000000
 DATA all64_fff0000000000000<>+8(SB)/8, $0xfff0000000000000
 DATA all64_fff0000000000000<>+16(SB)/8, $0xfff0000000000000
 DATA all64_fff0000000000000<>+24(SB)/8, $0xfff0000000000000
-DATA all64_fff0000000000000<>+32(SB)/8, $0xfff0000000000000
-DATA all64_fff0000000000000<>+40(SB)/8, $0xfff0000000000000
-DATA all64_fff0000000000000<>+48(SB)/8, $0xfff0000000000000
-DATA all64_fff0000000000000<>+56(SB)/8, $0xfff0000000000000
-GLOBL all64_fff0000000000000<>(SB), RODATA|NOPTR, $64
+GLOBL all64_fff0000000000000<>(SB), RODATA|NOPTR, $32
 
 // func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512BF16(SB), NOSPLIT, $0-96
-	MOVQ      stride+8(FP), CX
-	MOVQ      known+40(FP), DX
-	MOVQ      positions+32(FP), AX
-	LEAQ      (AX)(DX*8), DX
-	VMOVDQU64 odd16split<>+0(SB), Z0
-	VMOVDQU64 all32_ffff0000<>+0(SB), Z1
-	VMOVDQU64 all32_10000<>+0(SB), Z2
-	VMOVDQU64 all32_7fff<>+0(SB), Z3
-	VMOVDQU64 all32_8000<>+0(SB), Z4
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z5
-	MOVL      $0xaaaaaaaa, AX
-	KMOVD     AX, K1
-	MOVQ      rows+0(FP), R8
-	MOVQ      columns+72(FP), R9
+	MOVQ         stride+8(FP), CX
+	MOVQ         known+40(FP), DX
+	MOVQ         positions+32(FP), AX
+	LEAQ         (AX)(DX*8), DX
+	VPMOVZXBW    odd16split<>+0(SB), Z0
+	VPBROADCASTQ all32_ffff0000<>+0(SB), Z1
+	VPBROADCASTQ all32_10000<>+0(SB), Z2
+	VPBROADCASTQ all32_7fff<>+0(SB), Z3
+	VPBROADCASTQ all32_8000<>+0(SB), Z4
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z5
+	MOVL         $0xaaaaaaaa, AX
+	KMOVD        AX, K1
+	MOVQ         rows+0(FP), R8
+	MOVQ         columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000100
@@ -9666,52 +9614,52 @@ stored25:
 special26:
 	TESTQ     $0x00000008, mode+80(FP)
 	JEQ       narrow43
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
 	VMOVUPS   Z22, (AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
 	VMOVUPS   Z22, 64(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z9, Z8, Z22
 	VMOVUPS   Z22, 128(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z9, Z8, Z22
 	VMOVUPS   Z22, 192(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z11, Z10, Z22
 	VMOVUPS   Z22, 256(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z11, Z10, Z22
 	VMOVUPS   Z22, 320(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z13, Z12, Z22
 	VMOVUPS   Z22, 384(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z13, Z12, Z22
 	VMOVUPS   Z22, 448(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z15, Z14, Z22
 	VMOVUPS   Z22, 512(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z15, Z14, Z22
 	VMOVUPS   Z22, 576(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z17, Z16, Z22
 	VMOVUPS   Z22, 640(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z17, Z16, Z22
 	VMOVUPS   Z22, 704(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z19, Z18, Z22
 	VMOVUPS   Z22, 768(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z19, Z18, Z22
 	VMOVUPS   Z22, 832(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z22
+	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
 	VMOVUPS   Z22, 896(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z22
+	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
 	VMOVUPS   Z22, 960(AX)
 	JMP       stored25
@@ -10161,28 +10109,28 @@ stored74:
 special75:
 	TESTQ     $0x00000008, mode+80(FP)
 	JEQ       narrow84
-	VMOVDQU32 lower32split<>+0(SB), Z14
+	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (AX)
-	VMOVDQU32 upper32split<>+0(SB), Z14
+	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, 64(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z14
+	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z9, Z8, Z14
 	VMOVUPS   Z14, 128(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z14
+	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z9, Z8, Z14
 	VMOVUPS   Z14, 192(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z14
+	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z11, Z10, Z14
 	VMOVUPS   Z14, 256(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z14
+	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z11, Z10, Z14
 	VMOVUPS   Z14, 320(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z14
+	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 384(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z14
+	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(AX)
 	JMP       stored74
@@ -10546,22 +10494,22 @@ stored115:
 special116:
 	TESTQ     $0x00000008, mode+80(FP)
 	JEQ       narrow123
-	VMOVDQU32 lower32split<>+0(SB), Z12
+	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
 	VMOVUPS   Z12, (AX)
-	VMOVDQU32 upper32split<>+0(SB), Z12
+	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
 	VMOVUPS   Z12, 64(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z12
+	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z9, Z8, Z12
 	VMOVUPS   Z12, 128(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z12
+	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z9, Z8, Z12
 	VMOVUPS   Z12, 192(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z12
+	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
 	VMOVUPS   Z12, 256(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z12
+	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
 	VMOVUPS   Z12, 320(AX)
 	JMP       stored115
@@ -10867,16 +10815,16 @@ stored154:
 special155:
 	TESTQ     $0x00000008, mode+80(FP)
 	JEQ       narrow160
-	VMOVDQU32 lower32split<>+0(SB), Z10
+	VPMOVZXBD lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (AX)
-	VMOVDQU32 upper32split<>+0(SB), Z10
+	VPMOVZXBD upper32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, 64(AX)
-	VMOVDQU32 lower32split<>+0(SB), Z10
+	VPMOVZXBD lower32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 128(AX)
-	VMOVDQU32 upper32split<>+0(SB), Z10
+	VPMOVZXBD upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(AX)
 	JMP       stored154
@@ -11124,10 +11072,10 @@ stored191:
 special192:
 	TESTQ     $0x00000008, mode+80(FP)
 	JEQ       narrow195
-	VMOVDQU32 lower32split<>+0(SB), Z8
+	VPMOVZXBD lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, (AX)
-	VMOVDQU32 upper32split<>+0(SB), Z8
+	VPMOVZXBD upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, 64(AX)
 	JMP       stored191
@@ -11602,39 +11550,39 @@ done237:
 	VZEROUPPER
 	RET
 
-DATA odd16split<>+0(SB)/2, $0x0001
-DATA odd16split<>+2(SB)/2, $0x0021
-DATA odd16split<>+4(SB)/2, $0x0003
-DATA odd16split<>+6(SB)/2, $0x0023
-DATA odd16split<>+8(SB)/2, $0x0005
-DATA odd16split<>+10(SB)/2, $0x0025
-DATA odd16split<>+12(SB)/2, $0x0007
-DATA odd16split<>+14(SB)/2, $0x0027
-DATA odd16split<>+16(SB)/2, $0x0009
-DATA odd16split<>+18(SB)/2, $0x0029
-DATA odd16split<>+20(SB)/2, $0x000b
-DATA odd16split<>+22(SB)/2, $0x002b
-DATA odd16split<>+24(SB)/2, $0x000d
-DATA odd16split<>+26(SB)/2, $0x002d
-DATA odd16split<>+28(SB)/2, $0x000f
-DATA odd16split<>+30(SB)/2, $0x002f
-DATA odd16split<>+32(SB)/2, $0x0011
-DATA odd16split<>+34(SB)/2, $0x0031
-DATA odd16split<>+36(SB)/2, $0x0013
-DATA odd16split<>+38(SB)/2, $0x0033
-DATA odd16split<>+40(SB)/2, $0x0015
-DATA odd16split<>+42(SB)/2, $0x0035
-DATA odd16split<>+44(SB)/2, $0x0017
-DATA odd16split<>+46(SB)/2, $0x0037
-DATA odd16split<>+48(SB)/2, $0x0019
-DATA odd16split<>+50(SB)/2, $0x0039
-DATA odd16split<>+52(SB)/2, $0x001b
-DATA odd16split<>+54(SB)/2, $0x003b
-DATA odd16split<>+56(SB)/2, $0x001d
-DATA odd16split<>+58(SB)/2, $0x003d
-DATA odd16split<>+60(SB)/2, $0x001f
-DATA odd16split<>+62(SB)/2, $0x003f
-GLOBL odd16split<>(SB), RODATA|NOPTR, $64
+DATA odd16split<>+0(SB)/1, $0x01
+DATA odd16split<>+1(SB)/1, $0x21
+DATA odd16split<>+2(SB)/1, $0x03
+DATA odd16split<>+3(SB)/1, $0x23
+DATA odd16split<>+4(SB)/1, $0x05
+DATA odd16split<>+5(SB)/1, $0x25
+DATA odd16split<>+6(SB)/1, $0x07
+DATA odd16split<>+7(SB)/1, $0x27
+DATA odd16split<>+8(SB)/1, $0x09
+DATA odd16split<>+9(SB)/1, $0x29
+DATA odd16split<>+10(SB)/1, $0x0b
+DATA odd16split<>+11(SB)/1, $0x2b
+DATA odd16split<>+12(SB)/1, $0x0d
+DATA odd16split<>+13(SB)/1, $0x2d
+DATA odd16split<>+14(SB)/1, $0x0f
+DATA odd16split<>+15(SB)/1, $0x2f
+DATA odd16split<>+16(SB)/1, $0x11
+DATA odd16split<>+17(SB)/1, $0x31
+DATA odd16split<>+18(SB)/1, $0x13
+DATA odd16split<>+19(SB)/1, $0x33
+DATA odd16split<>+20(SB)/1, $0x15
+DATA odd16split<>+21(SB)/1, $0x35
+DATA odd16split<>+22(SB)/1, $0x17
+DATA odd16split<>+23(SB)/1, $0x37
+DATA odd16split<>+24(SB)/1, $0x19
+DATA odd16split<>+25(SB)/1, $0x39
+DATA odd16split<>+26(SB)/1, $0x1b
+DATA odd16split<>+27(SB)/1, $0x3b
+DATA odd16split<>+28(SB)/1, $0x1d
+DATA odd16split<>+29(SB)/1, $0x3d
+DATA odd16split<>+30(SB)/1, $0x1f
+DATA odd16split<>+31(SB)/1, $0x3f
+GLOBL odd16split<>(SB), RODATA|NOPTR, $32
 
 DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
@@ -11644,51 +11592,43 @@ DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $32
 
-DATA lower32split<>+0(SB)/4, $0x00000000
-DATA lower32split<>+4(SB)/4, $0x00000010
-DATA lower32split<>+8(SB)/4, $0x00000001
-DATA lower32split<>+12(SB)/4, $0x00000011
-DATA lower32split<>+16(SB)/4, $0x00000002
-DATA lower32split<>+20(SB)/4, $0x00000012
-DATA lower32split<>+24(SB)/4, $0x00000003
-DATA lower32split<>+28(SB)/4, $0x00000013
-DATA lower32split<>+32(SB)/4, $0x00000004
-DATA lower32split<>+36(SB)/4, $0x00000014
-DATA lower32split<>+40(SB)/4, $0x00000005
-DATA lower32split<>+44(SB)/4, $0x00000015
-DATA lower32split<>+48(SB)/4, $0x00000006
-DATA lower32split<>+52(SB)/4, $0x00000016
-DATA lower32split<>+56(SB)/4, $0x00000007
-DATA lower32split<>+60(SB)/4, $0x00000017
-GLOBL lower32split<>(SB), RODATA|NOPTR, $64
+DATA lower32split<>+0(SB)/1, $0x00
+DATA lower32split<>+1(SB)/1, $0x10
+DATA lower32split<>+2(SB)/1, $0x01
+DATA lower32split<>+3(SB)/1, $0x11
+DATA lower32split<>+4(SB)/1, $0x02
+DATA lower32split<>+5(SB)/1, $0x12
+DATA lower32split<>+6(SB)/1, $0x03
+DATA lower32split<>+7(SB)/1, $0x13
+DATA lower32split<>+8(SB)/1, $0x04
+DATA lower32split<>+9(SB)/1, $0x14
+DATA lower32split<>+10(SB)/1, $0x05
+DATA lower32split<>+11(SB)/1, $0x15
+DATA lower32split<>+12(SB)/1, $0x06
+DATA lower32split<>+13(SB)/1, $0x16
+DATA lower32split<>+14(SB)/1, $0x07
+DATA lower32split<>+15(SB)/1, $0x17
+GLOBL lower32split<>(SB), RODATA|NOPTR, $16
 
-DATA upper32split<>+0(SB)/4, $0x00000008
-DATA upper32split<>+4(SB)/4, $0x00000018
-DATA upper32split<>+8(SB)/4, $0x00000009
-DATA upper32split<>+12(SB)/4, $0x00000019
-DATA upper32split<>+16(SB)/4, $0x0000000a
-DATA upper32split<>+20(SB)/4, $0x0000001a
-DATA upper32split<>+24(SB)/4, $0x0000000b
-DATA upper32split<>+28(SB)/4, $0x0000001b
-DATA upper32split<>+32(SB)/4, $0x0000000c
-DATA upper32split<>+36(SB)/4, $0x0000001c
-DATA upper32split<>+40(SB)/4, $0x0000000d
-DATA upper32split<>+44(SB)/4, $0x0000001d
-DATA upper32split<>+48(SB)/4, $0x0000000e
-DATA upper32split<>+52(SB)/4, $0x0000001e
-DATA upper32split<>+56(SB)/4, $0x0000000f
-DATA upper32split<>+60(SB)/4, $0x0000001f
-GLOBL upper32split<>(SB), RODATA|NOPTR, $64
+DATA upper32split<>+0(SB)/1, $0x08
+DATA upper32split<>+1(SB)/1, $0x18
+DATA upper32split<>+2(SB)/1, $0x09
+DATA upper32split<>+3(SB)/1, $0x19
+DATA upper32split<>+4(SB)/1, $0x0a
+DATA upper32split<>+5(SB)/1, $0x1a
+DATA upper32split<>+6(SB)/1, $0x0b
+DATA upper32split<>+7(SB)/1, $0x1b
+DATA upper32split<>+8(SB)/1, $0x0c
+DATA upper32split<>+9(SB)/1, $0x1c
+DATA upper32split<>+10(SB)/1, $0x0d
+DATA upper32split<>+11(SB)/1, $0x1d
+DATA upper32split<>+12(SB)/1, $0x0e
+DATA upper32split<>+13(SB)/1, $0x1e
+DATA upper32split<>+14(SB)/1, $0x0f
+DATA upper32split<>+15(SB)/1, $0x1f
+GLOBL upper32split<>(SB), RODATA|NOPTR, $16
 
 // func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -11852,89 +11792,89 @@ summed278:
 	JNE  special281
 
 final279:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z8
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z9
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around282
-	VMOVDQU64 Z8, (BX)
-	JMP       stored283
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z9
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around282
+	VMOVDQU64     Z8, (BX)
+	JMP           stored283
 
 around282:
 	VMOVNTDQ Z8, (BX)
 
 stored283:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z8
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z9
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around284
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored285
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z9
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around284
+	VMOVDQU64     Z8, 64(BX)
+	JMP           stored285
 
 around284:
 	VMOVNTDQ Z8, 64(BX)
 
 stored285:
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z9
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
-	VCMPPS    $0x03, Z4, Z4, K1
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around286
-	VMOVDQU64 Z8, 128(BX)
-	JMP       stored287
+	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around286
+	VMOVDQU64     Z8, 128(BX)
+	JMP           stored287
 
 around286:
 	VMOVNTDQ Z8, 128(BX)
 
 stored287:
-	VPTESTMD  all32_10000<>+0(SB), Z6, K1
-	VPADDD    all32_7fff<>+0(SB), Z6, Z8
-	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z7, K1
-	VPADDD    all32_7fff<>+0(SB), Z7, Z9
-	VPADDD    all32_8000<>+0(SB), Z7, K1, Z9
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU64 odd16<>+0(SB), Z15
-	VMOVDQA64 Z8, Z8
-	VPERMT2W  Z9, Z15, Z8
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around288
-	VMOVDQU64 Z8, 192(BX)
-	JMP       stored289
+	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
+	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
+	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z9
+	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z9
+	VCMPPS        $0x03, Z6, Z6, K1
+	VCMPPS        $0x03, Z7, Z7, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z9
+	VPMOVZXBW     odd16<>+0(SB), Z15
+	VMOVDQA64     Z8, Z8
+	VPERMT2W      Z9, Z15, Z8
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around288
+	VMOVDQU64     Z8, 192(BX)
+	JMP           stored289
 
 around288:
 	VMOVNTDQ Z8, 192(BX)
@@ -12152,45 +12092,45 @@ summed308:
 	JNE  special311
 
 final309:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z4
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z5
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around312
-	VMOVDQU64 Z4, (BX)
-	JMP       stored313
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z5
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around312
+	VMOVDQU64     Z4, (BX)
+	JMP           stored313
 
 around312:
 	VMOVNTDQ Z4, (BX)
 
 stored313:
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z4
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z5
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z5
-	VMOVDQU64 odd16<>+0(SB), Z6
-	VMOVDQA64 Z4, Z4
-	VPERMT2W  Z5, Z6, Z4
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around314
-	VMOVDQU64 Z4, 64(BX)
-	JMP       stored315
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z5
+	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z5
+	VCMPPS        $0x03, Z2, Z2, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z4
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z5
+	VPMOVZXBW     odd16<>+0(SB), Z6
+	VMOVDQA64     Z4, Z4
+	VPERMT2W      Z5, Z6, Z4
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around314
+	VMOVDQU64     Z4, 64(BX)
+	JMP           stored315
 
 around314:
 	VMOVNTDQ Z4, 64(BX)
@@ -12364,23 +12304,23 @@ summed334:
 	JNE  special337
 
 final335:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z2
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z3
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
-	VCMPPS    $0x03, Z0, Z0, K1
-	VCMPPS    $0x03, Z1, Z1, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z3
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z2, Z2
-	VPERMT2W  Z3, Z4, Z2
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around338
-	VMOVDQU64 Z2, (BX)
-	JMP       stored339
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VCMPPS        $0x03, Z0, Z0, K1
+	VCMPPS        $0x03, Z1, Z1, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z3
+	VPMOVZXBW     odd16<>+0(SB), Z4
+	VMOVDQA64     Z2, Z2
+	VPERMT2W      Z3, Z4, Z2
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around338
+	VMOVDQU64     Z2, (BX)
+	JMP           stored339
 
 around338:
 	VMOVNTDQ Z2, (BX)
@@ -12533,17 +12473,17 @@ summed358:
 	JNE  special361
 
 final359:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around362
-	VMOVDQU64 Y1, (BX)
-	JMP       stored363
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around362
+	VMOVDQU64     Y1, (BX)
+	JMP           stored363
 
 around362:
 	VMOVNTDQ Y1, (BX)
@@ -12694,14 +12634,14 @@ summed381:
 	JNE  special384
 
 final382:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K2
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z1
-	VPSRLD    $0x10, Z1, Z1
-	VPMOVDW   Z1, Y1
-	VMOVDQU16 Y1, K1, (BX)
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS        $0x03, Z0, Z0, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	VMOVDQU16     Y1, K1, (BX)
 
 stored383:
 	ADDQ apart+80(FP), BX
@@ -12776,40 +12716,40 @@ tile390:
 	JGE  over394
 
 result392:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty395
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPS all32_ff800000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPS all32_ff800000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VMOVUPS all32_ff800000<>+0(SB), Z4
-	VPXORD  Z12, Z12, Z12
-	VMOVUPS all32_ff800000<>+0(SB), Z5
-	VPXORD  Z13, Z13, Z13
-	VMOVUPS all32_ff800000<>+0(SB), Z6
-	VPXORD  Z14, Z14, Z14
-	VMOVUPS all32_ff800000<>+0(SB), Z7
-	VPXORD  Z15, Z15, Z15
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows398
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty395
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSS all32_ff800000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSS all32_ff800000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VBROADCASTSS all32_ff800000<>+0(SB), Z4
+	VPXORD       Z12, Z12, Z12
+	VBROADCASTSS all32_ff800000<>+0(SB), Z5
+	VPXORD       Z13, Z13, Z13
+	VBROADCASTSS all32_ff800000<>+0(SB), Z6
+	VPXORD       Z14, Z14, Z14
+	VBROADCASTSS all32_ff800000<>+0(SB), Z7
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows398
 
 row397:
 	MOVQ       128(R11), R13
@@ -12934,19 +12874,19 @@ row399:
 	JLT       row399
 
 rows400:
-	VMOVDQU64     odd16<>+0(SB), Z17
+	VPMOVZXBW     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
 	VMOVUPS       Z19, (BX)
-	VMOVDQU64     odd16<>+0(SB), Z17
+	VPMOVZXBW     odd16<>+0(SB), Z17
 	VMOVDQA64     Z2, Z19
 	VPERMT2W      Z3, Z17, Z19
 	VMOVUPS       Z19, 64(BX)
-	VMOVDQU64     odd16<>+0(SB), Z17
+	VPMOVZXBW     odd16<>+0(SB), Z17
 	VMOVDQA64     Z4, Z19
 	VPERMT2W      Z5, Z17, Z19
 	VMOVUPS       Z19, 128(BX)
-	VMOVDQU64     odd16<>+0(SB), Z17
+	VPMOVZXBW     odd16<>+0(SB), Z17
 	VMOVDQA64     Z6, Z19
 	VPERMT2W      Z7, Z17, Z19
 	VMOVUPS       Z19, 192(BX)
@@ -13061,56 +13001,56 @@ none401:
 	JMP stored396
 
 empty395:
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VMOVDQU64 odd16<>+0(SB), Z19
-	VMOVDQA64 Z0, Z20
-	VPERMT2W  Z1, Z19, Z20
-	VMOVUPS   Z20, (BX)
-	VMOVDQU64 odd16<>+0(SB), Z19
-	VMOVDQA64 Z2, Z20
-	VPERMT2W  Z3, Z19, Z20
-	VMOVUPS   Z20, 64(BX)
-	VMOVDQU64 odd16<>+0(SB), Z19
-	VMOVDQA64 Z4, Z20
-	VPERMT2W  Z5, Z19, Z20
-	VMOVUPS   Z20, 128(BX)
-	VMOVDQU64 odd16<>+0(SB), Z19
-	VMOVDQA64 Z6, Z20
-	VPERMT2W  Z7, Z19, Z20
-	VMOVUPS   Z20, 192(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none402
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, (SI)
-	VMOVUPD   Z17, 64(SI)
-	VMOVUPD   Z17, 128(SI)
-	VMOVUPD   Z17, 192(SI)
-	VMOVUPD   Z17, 256(SI)
-	VMOVUPD   Z17, 320(SI)
-	VMOVUPD   Z17, 384(SI)
-	VMOVUPD   Z17, 448(SI)
-	VMOVUPD   Z17, 512(SI)
-	VMOVUPD   Z17, 576(SI)
-	VMOVUPD   Z17, 640(SI)
-	VMOVUPD   Z17, 704(SI)
-	VMOVUPD   Z17, 768(SI)
-	VMOVUPD   Z17, 832(SI)
-	VMOVUPD   Z17, 896(SI)
-	VMOVUPD   Z17, 960(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VPMOVZXBW    odd16<>+0(SB), Z19
+	VMOVDQA64    Z0, Z20
+	VPERMT2W     Z1, Z19, Z20
+	VMOVUPS      Z20, (BX)
+	VPMOVZXBW    odd16<>+0(SB), Z19
+	VMOVDQA64    Z2, Z20
+	VPERMT2W     Z3, Z19, Z20
+	VMOVUPS      Z20, 64(BX)
+	VPMOVZXBW    odd16<>+0(SB), Z19
+	VMOVDQA64    Z4, Z20
+	VPERMT2W     Z5, Z19, Z20
+	VMOVUPS      Z20, 128(BX)
+	VPMOVZXBW    odd16<>+0(SB), Z19
+	VMOVDQA64    Z6, Z20
+	VPERMT2W     Z7, Z19, Z20
+	VMOVUPS      Z20, 192(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none402
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
+	VMOVUPD      Z17, 256(SI)
+	VMOVUPD      Z17, 320(SI)
+	VMOVUPD      Z17, 384(SI)
+	VMOVUPD      Z17, 448(SI)
+	VMOVUPD      Z17, 512(SI)
+	VMOVUPD      Z17, 576(SI)
+	VMOVUPD      Z17, 640(SI)
+	VMOVUPD      Z17, 704(SI)
+	VMOVUPD      Z17, 768(SI)
+	VMOVUPD      Z17, 832(SI)
+	VMOVUPD      Z17, 896(SI)
+	VMOVUPD      Z17, 960(SI)
 
 none402:
 stored396:
@@ -13136,32 +13076,32 @@ narrower391:
 	JGE  over407
 
 result405:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty408
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPS all32_ff800000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPS all32_ff800000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows411
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty408
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSS all32_ff800000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSS all32_ff800000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows411
 
 row410:
 	MOVQ       128(R11), R13
@@ -13236,11 +13176,11 @@ row412:
 	JLT       row412
 
 rows413:
-	VMOVDQU64     odd16<>+0(SB), Z4
+	VPMOVZXBW     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
 	VMOVUPS       Z5, (BX)
-	VMOVDQU64     odd16<>+0(SB), Z4
+	VPMOVZXBW     odd16<>+0(SB), Z4
 	VMOVDQA64     Z2, Z5
 	VPERMT2W      Z3, Z4, Z5
 	VMOVUPS       Z5, 64(BX)
@@ -13307,36 +13247,36 @@ none414:
 	JMP stored409
 
 empty408:
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z0, Z5
-	VPERMT2W  Z1, Z4, Z5
-	VMOVUPS   Z5, (BX)
-	VMOVDQU64 odd16<>+0(SB), Z4
-	VMOVDQA64 Z2, Z5
-	VPERMT2W  Z3, Z4, Z5
-	VMOVUPS   Z5, 64(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none415
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, (SI)
-	VMOVUPD   Z17, 64(SI)
-	VMOVUPD   Z17, 128(SI)
-	VMOVUPD   Z17, 192(SI)
-	VMOVUPD   Z17, 256(SI)
-	VMOVUPD   Z17, 320(SI)
-	VMOVUPD   Z17, 384(SI)
-	VMOVUPD   Z17, 448(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VPMOVZXBW    odd16<>+0(SB), Z4
+	VMOVDQA64    Z0, Z5
+	VPERMT2W     Z1, Z4, Z5
+	VMOVUPS      Z5, (BX)
+	VPMOVZXBW    odd16<>+0(SB), Z4
+	VMOVDQA64    Z2, Z5
+	VPERMT2W     Z3, Z4, Z5
+	VMOVUPS      Z5, 64(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none415
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
+	VMOVUPD      Z17, 256(SI)
+	VMOVUPD      Z17, 320(SI)
+	VMOVUPD      Z17, 384(SI)
+	VMOVUPD      Z17, 448(SI)
 
 none415:
 stored409:
@@ -13361,28 +13301,28 @@ narrower404:
 	JGE  over420
 
 result418:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty421
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows424
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty421
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows424
 
 row423:
 	MOVQ       128(R11), R13
@@ -13432,7 +13372,7 @@ row425:
 	JLT       row425
 
 rows426:
-	VMOVDQU64     odd16<>+0(SB), Z2
+	VPMOVZXBW     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
@@ -13475,26 +13415,26 @@ none427:
 	JMP stored422
 
 empty421:
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VMOVDQU64 odd16<>+0(SB), Z2
-	VMOVDQA64 Z0, Z3
-	VPERMT2W  Z1, Z2, Z3
-	VMOVUPS   Z3, (BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none428
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, (SI)
-	VMOVUPD   Z17, 64(SI)
-	VMOVUPD   Z17, 128(SI)
-	VMOVUPD   Z17, 192(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VPMOVZXBW    odd16<>+0(SB), Z2
+	VMOVDQA64    Z0, Z3
+	VPERMT2W     Z1, Z2, Z3
+	VMOVUPS      Z3, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none428
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
 
 none428:
 stored422:
@@ -13519,26 +13459,26 @@ narrower417:
 	JGE  over433
 
 result431:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty434
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows437
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty434
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows437
 
 row436:
 	MOVQ       128(R11), R13
@@ -13606,22 +13546,22 @@ none440:
 	JMP stored435
 
 empty434:
-	VPXORD  Z0, Z0, Z0
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	VPSRLD  $0x10, Z0, Z1
-	VPMOVDW Z1, Y1
-	VMOVUPS Y1, (BX)
-	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none441
-	MOVQ    columns+72(FP), SI
-	SUBQ    R10, SI
-	SHLQ    $0x03, SI
-	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
-	VMOVUPD Z17, (SI)
-	VMOVUPD Z17, 64(SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VPSRLD       $0x10, Z0, Z1
+	VPMOVDW      Z1, Y1
+	VMOVUPS      Y1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none441
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
 
 none441:
 stored435:
@@ -13649,26 +13589,26 @@ narrower430:
 	JGE   over445
 
 result443:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty446
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows449
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty446
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows449
 
 row448:
 	MOVQ        128(R11), R13
@@ -13737,23 +13677,23 @@ none452:
 	JMP stored447
 
 empty446:
-	VPXORD    Z0, Z0, Z0
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VPSRLD    $0x10, Z0, Z1
-	VPMOVDW   Z1, Y1
-	VMOVDQU16 Y1, K1, (BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none453
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, K1, (SI)
-	KSHIFTRW  $0x08, K1, K2
-	VMOVUPD   Z17, K2, 64(SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VPSRLD       $0x10, Z0, Z1
+	VPMOVDW      Z1, Y1
+	VMOVDQU16    Y1, K1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none453
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, K1, (SI)
+	KSHIFTRW     $0x08, K1, K2
+	VMOVUPD      Z17, K2, 64(SI)
 
 none453:
 stored447:
@@ -16891,40 +16831,40 @@ tile390:
 	JGE  over394
 
 result392:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty395
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPS all32_ff800000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPS all32_ff800000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VMOVUPS all32_ff800000<>+0(SB), Z4
-	VPXORD  Z12, Z12, Z12
-	VMOVUPS all32_ff800000<>+0(SB), Z5
-	VPXORD  Z13, Z13, Z13
-	VMOVUPS all32_ff800000<>+0(SB), Z6
-	VPXORD  Z14, Z14, Z14
-	VMOVUPS all32_ff800000<>+0(SB), Z7
-	VPXORD  Z15, Z15, Z15
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows398
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty395
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSS all32_ff800000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSS all32_ff800000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VBROADCASTSS all32_ff800000<>+0(SB), Z4
+	VPXORD       Z12, Z12, Z12
+	VBROADCASTSS all32_ff800000<>+0(SB), Z5
+	VPXORD       Z13, Z13, Z13
+	VBROADCASTSS all32_ff800000<>+0(SB), Z6
+	VPXORD       Z14, Z14, Z14
+	VBROADCASTSS all32_ff800000<>+0(SB), Z7
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows398
 
 row397:
 	MOVQ       128(R11), R13
@@ -17160,56 +17100,56 @@ none401:
 	JMP stored396
 
 empty395:
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VCVTPS2PH $0x00, Z0, Y19
-	VCVTPS2PH $0x00, Z1, Y20
-	VMOVUPS   Y19, (BX)
-	VMOVUPS   Y20, 32(BX)
-	VCVTPS2PH $0x00, Z2, Y19
-	VCVTPS2PH $0x00, Z3, Y20
-	VMOVUPS   Y19, 64(BX)
-	VMOVUPS   Y20, 96(BX)
-	VCVTPS2PH $0x00, Z4, Y19
-	VCVTPS2PH $0x00, Z5, Y20
-	VMOVUPS   Y19, 128(BX)
-	VMOVUPS   Y20, 160(BX)
-	VCVTPS2PH $0x00, Z6, Y19
-	VCVTPS2PH $0x00, Z7, Y20
-	VMOVUPS   Y19, 192(BX)
-	VMOVUPS   Y20, 224(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none402
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, (SI)
-	VMOVUPD   Z17, 64(SI)
-	VMOVUPD   Z17, 128(SI)
-	VMOVUPD   Z17, 192(SI)
-	VMOVUPD   Z17, 256(SI)
-	VMOVUPD   Z17, 320(SI)
-	VMOVUPD   Z17, 384(SI)
-	VMOVUPD   Z17, 448(SI)
-	VMOVUPD   Z17, 512(SI)
-	VMOVUPD   Z17, 576(SI)
-	VMOVUPD   Z17, 640(SI)
-	VMOVUPD   Z17, 704(SI)
-	VMOVUPD   Z17, 768(SI)
-	VMOVUPD   Z17, 832(SI)
-	VMOVUPD   Z17, 896(SI)
-	VMOVUPD   Z17, 960(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VCVTPS2PH    $0x00, Z0, Y19
+	VCVTPS2PH    $0x00, Z1, Y20
+	VMOVUPS      Y19, (BX)
+	VMOVUPS      Y20, 32(BX)
+	VCVTPS2PH    $0x00, Z2, Y19
+	VCVTPS2PH    $0x00, Z3, Y20
+	VMOVUPS      Y19, 64(BX)
+	VMOVUPS      Y20, 96(BX)
+	VCVTPS2PH    $0x00, Z4, Y19
+	VCVTPS2PH    $0x00, Z5, Y20
+	VMOVUPS      Y19, 128(BX)
+	VMOVUPS      Y20, 160(BX)
+	VCVTPS2PH    $0x00, Z6, Y19
+	VCVTPS2PH    $0x00, Z7, Y20
+	VMOVUPS      Y19, 192(BX)
+	VMOVUPS      Y20, 224(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none402
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
+	VMOVUPD      Z17, 256(SI)
+	VMOVUPD      Z17, 320(SI)
+	VMOVUPD      Z17, 384(SI)
+	VMOVUPD      Z17, 448(SI)
+	VMOVUPD      Z17, 512(SI)
+	VMOVUPD      Z17, 576(SI)
+	VMOVUPD      Z17, 640(SI)
+	VMOVUPD      Z17, 704(SI)
+	VMOVUPD      Z17, 768(SI)
+	VMOVUPD      Z17, 832(SI)
+	VMOVUPD      Z17, 896(SI)
+	VMOVUPD      Z17, 960(SI)
 
 none402:
 stored396:
@@ -17235,32 +17175,32 @@ narrower391:
 	JGE  over407
 
 result405:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty408
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VMOVUPS all32_ff800000<>+0(SB), Z2
-	VPXORD  Z10, Z10, Z10
-	VMOVUPS all32_ff800000<>+0(SB), Z3
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows411
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty408
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VBROADCASTSS all32_ff800000<>+0(SB), Z2
+	VPXORD       Z10, Z10, Z10
+	VBROADCASTSS all32_ff800000<>+0(SB), Z3
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows411
 
 row410:
 	MOVQ       128(R11), R13
@@ -17398,36 +17338,36 @@ none414:
 	JMP stored409
 
 empty408:
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VCVTPS2PH $0x00, Z0, Y4
-	VCVTPS2PH $0x00, Z1, Y5
-	VMOVUPS   Y4, (BX)
-	VMOVUPS   Y5, 32(BX)
-	VCVTPS2PH $0x00, Z2, Y4
-	VCVTPS2PH $0x00, Z3, Y5
-	VMOVUPS   Y4, 64(BX)
-	VMOVUPS   Y5, 96(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none415
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, (SI)
-	VMOVUPD   Z17, 64(SI)
-	VMOVUPD   Z17, 128(SI)
-	VMOVUPD   Z17, 192(SI)
-	VMOVUPD   Z17, 256(SI)
-	VMOVUPD   Z17, 320(SI)
-	VMOVUPD   Z17, 384(SI)
-	VMOVUPD   Z17, 448(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VCVTPS2PH    $0x00, Z0, Y4
+	VCVTPS2PH    $0x00, Z1, Y5
+	VMOVUPS      Y4, (BX)
+	VMOVUPS      Y5, 32(BX)
+	VCVTPS2PH    $0x00, Z2, Y4
+	VCVTPS2PH    $0x00, Z3, Y5
+	VMOVUPS      Y4, 64(BX)
+	VMOVUPS      Y5, 96(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none415
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
+	VMOVUPD      Z17, 256(SI)
+	VMOVUPD      Z17, 320(SI)
+	VMOVUPD      Z17, 384(SI)
+	VMOVUPD      Z17, 448(SI)
 
 none415:
 stored409:
@@ -17452,28 +17392,28 @@ narrower404:
 	JGE  over420
 
 result418:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty421
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VMOVUPS all32_ff800000<>+0(SB), Z1
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows424
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty421
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS all32_ff800000<>+0(SB), Z1
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows424
 
 row423:
 	MOVQ       128(R11), R13
@@ -17562,26 +17502,26 @@ none427:
 	JMP stored422
 
 empty421:
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VCVTPS2PH $0x00, Z0, Y2
-	VCVTPS2PH $0x00, Z1, Y3
-	VMOVUPS   Y2, (BX)
-	VMOVUPS   Y3, 32(BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none428
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, (SI)
-	VMOVUPD   Z17, 64(SI)
-	VMOVUPD   Z17, 128(SI)
-	VMOVUPD   Z17, 192(SI)
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VCVTPS2PH    $0x00, Z0, Y2
+	VCVTPS2PH    $0x00, Z1, Y3
+	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y3, 32(BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none428
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
+	VMOVUPD      Z17, 128(SI)
+	VMOVUPD      Z17, 192(SI)
 
 none428:
 stored422:
@@ -17606,26 +17546,26 @@ narrower417:
 	JGE  over433
 
 result431:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty434
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows437
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty434
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows437
 
 row436:
 	MOVQ       128(R11), R13
@@ -17690,21 +17630,21 @@ none440:
 	JMP stored435
 
 empty434:
-	VPXORD    Z0, Z0, Z0
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVUPS   Y1, (BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none441
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, (SI)
-	VMOVUPD   Z17, 64(SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VCVTPS2PH    $0x00, Z0, Y1
+	VMOVUPS      Y1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none441
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, (SI)
+	VMOVUPD      Z17, 64(SI)
 
 none441:
 stored435:
@@ -17732,26 +17672,26 @@ narrower430:
 	JGE   over445
 
 result443:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
-	MOVQ    DI, R11
-	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	CMPQ    SI, DI
-	JGE     empty446
-	VMOVUPS all32_ff800000<>+0(SB), Z0
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z16, Z16, Z16
-	VMOVUPS all32_ffffffff<>+0(SB), Z17
-	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
-	CMPQ    R14, DI
-	CMOVQGT DI, R14
-	CMPQ    R11, R14
-	JGE     rows449
+	MOVQ         start+16(FP), R11
+	MOVQ         (R11)(R8*8), SI
+	MOVQ         8(R11)(R8*8), DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	MOVQ         positions+32(FP), R11
+	LEAQ         (R11)(SI*8), SI
+	LEAQ         (R11)(DI*8), DI
+	CMPQ         SI, DI
+	JGE          empty446
+	VBROADCASTSS all32_ff800000<>+0(SB), Z0
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	MOVQ         SI, R11
+	LEAQ         -128(DX), R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	CMPQ         R11, R14
+	JGE          rows449
 
 row448:
 	MOVQ        128(R11), R13
@@ -17817,22 +17757,22 @@ none452:
 	JMP stored447
 
 empty446:
-	VPXORD    Z0, Z0, Z0
-	VMOVUPS   all32_ffffffff<>+0(SB), Z17
-	VCVTPS2PH $0x00, Z0, Y1
-	VMOVDQU16 Y1, K1, (BX)
-	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none453
-	MOVQ      columns+72(FP), SI
-	SUBQ      R10, SI
-	SHLQ      $0x03, SI
-	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
-	VMOVUPD   Z17, K1, (SI)
-	KSHIFTRW  $0x08, K1, K2
-	VMOVUPD   Z17, K2, 64(SI)
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
+	VCVTPS2PH    $0x00, Z0, Y1
+	VMOVDQU16    Y1, K1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none453
+	MOVQ         columns+72(FP), SI
+	SUBQ         R10, SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         choiceApart+88(FP), DI
+	IMULQ        R8, DI
+	ADDQ         DI, SI
+	VMOVUPD      Z17, K1, (SI)
+	KSHIFTRW     $0x08, K1, K2
+	VMOVUPD      Z17, K2, 64(SI)
 
 none453:
 stored447:
@@ -19053,15 +18993,7 @@ DATA all32_1<>+16(SB)/4, $0x00000001
 DATA all32_1<>+20(SB)/4, $0x00000001
 DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+

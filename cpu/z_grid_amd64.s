@@ -15,7 +15,7 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Z0
-	VMOVUPS      all32_3f800000<>+0(SB), Z1
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
 	VADDPS       Z1, Z0, Z0
 	VBROADCASTSS (AX), Z1
 	VMULPS       Z1, Z0, Z0
@@ -32,23 +32,23 @@ vector1:
 	JEQ          border4
 	VBROADCASTSS 84(AX), Z2
 	VBROADCASTSS 96(AX), Z3
-	VMOVUPS      all32_80000000<>+0(SB), Z4
+	VBROADCASTSS all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
 	VDIVPS       Z3, Z5, Z6
 	VRNDSCALEPS  $0x0b, Z6, Z6
 	VMOVAPS      Z5, Z5
 	VFNMADD231PS Z3, Z6, Z5
-	VMOVUPS      all32_0<>+0(SB), Z7
+	VBROADCASTSS all32_0<>+0(SB), Z7
 	VCMPPS       $0x11, Z7, Z5, K1
 	VADDPS       Z3, Z5, Z7
 	VBLENDMPS    Z7, Z5, K1, Z5
 	VMOVAPS      Z5, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VSUBPS       Z7, Z6, Z7
 	VBLENDMPS    Z7, Z6, K1, Z6
 	VMOVAPS      Z6, Z6
-	VMOVUPS      all32_3f000000<>+0(SB), Z7
+	VBROADCASTSS all32_3f000000<>+0(SB), Z7
 	VMULPS       Z7, Z6, Z7
 	VRNDSCALEPS  $0x09, Z7, Z8
 	VCMPPS       $0x0c, Z7, Z8, K1
@@ -60,14 +60,14 @@ vector1:
 	VSUBPS       Z5, Z3, Z0
 	VBLENDMPS    Z0, Z5, K1, Z0
 	VADDPS       Z2, Z0, Z0
-	VMOVUPS      all32_4b000000<>+0(SB), Z2
+	VBROADCASTSS all32_4b000000<>+0(SB), Z2
 	VCMPPS       $0x11, Z2, Z6, K1
-	VMOVUPS      all32_7fc00000<>+0(SB), Z2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
 	VBLENDMPS    Z0, Z2, K1, Z0
 	VMOVAPS      Z0, Z0
 
 border4:
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS      Z0, Z0
@@ -77,7 +77,7 @@ border4:
 	VCMPPS       $0x1d, Z2, Z0, K1
 	VBLENDMPS    Z2, Z0, K1, Z0
 	VMOVAPS      Z0, Z0
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VBLENDMPS    Z2, Z1, K1, Z1
 	VMOVAPS      Z1, Z1
 	CMPL         456(AX), $0x00
@@ -86,39 +86,39 @@ border4:
 
 skip5:
 padded3:
-	VRNDSCALEPS $0x09, Z0, Z1
-	VMOVUPS     all32_3f800000<>+0(SB), Z2
-	VADDPS      Z2, Z1, Z2
-	VSUBPS      Z1, Z0, Z3
-	VSUBPS      Z0, Z2, Z0
-	CMPL        456(AX), $0x00
-	JEQ         skip6
-	VMOVUPS     Z3, 16320(AX)(DX*4)
-	VMOVUPS     Z0, 13056(AX)(DX*4)
+	VRNDSCALEPS  $0x09, Z0, Z1
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z2
+	VSUBPS       Z1, Z0, Z3
+	VSUBPS       Z0, Z2, Z0
+	CMPL         456(AX), $0x00
+	JEQ          skip6
+	VMOVUPS      Z3, 16320(AX)(DX*4)
+	VMOVUPS      Z0, 13056(AX)(DX*4)
 
 skip6:
 	VBROADCASTSS 72(AX), Z4
 	VMINPS       Z4, Z1, Z4
-	VMOVUPS      all32_0<>+0(SB), Z5
+	VBROADCASTSS all32_0<>+0(SB), Z5
 	VMAXPS       Z5, Z4, Z4
 	VBROADCASTSS 60(AX), Z5
 	VCMPPS       $0x00, Z5, Z1, K1
 	KMOVW        K1, 45696(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z5
+	VBROADCASTSS all32_bf800000<>+0(SB), Z5
 	VCMPPS       $0x00, Z5, Z1, K1
 	KMOVW        K1, 46784(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z5
+	VBROADCASTSS all32_0<>+0(SB), Z5
 	VCMPPS       $0x1d, Z5, Z1, K1
 	VBROADCASTSS 48(AX), Z5
 	VCMPPS       $0x11, Z5, Z1, K2
 	KANDW        K2, K1, K1
-	VMOVUPS      all32_0<>+0(SB), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z1
 	VCMPPS       $0x1d, Z1, Z2, K2
 	VBROADCASTSS 48(AX), Z1
 	VCMPPS       $0x11, Z1, Z2, K3
 	KANDW        K3, K2, K2
 	VMOVUPS      2176(AX)(DX*4), Z1
-	VMOVUPS      all32_3f800000<>+0(SB), Z2
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 4(AX), Z2
 	VMULPS       Z2, Z1, Z1
@@ -135,23 +135,23 @@ skip6:
 	JEQ          border8
 	VBROADCASTSS 88(AX), Z5
 	VBROADCASTSS 100(AX), Z6
-	VMOVUPS      all32_80000000<>+0(SB), Z7
+	VBROADCASTSS all32_80000000<>+0(SB), Z7
 	VSUBPS       Z5, Z1, Z8
 	VPANDND      Z8, Z7, Z8
 	VDIVPS       Z6, Z8, Z9
 	VRNDSCALEPS  $0x0b, Z9, Z9
 	VMOVAPS      Z8, Z8
 	VFNMADD231PS Z6, Z9, Z8
-	VMOVUPS      all32_0<>+0(SB), Z10
+	VBROADCASTSS all32_0<>+0(SB), Z10
 	VCMPPS       $0x11, Z10, Z8, K3
 	VADDPS       Z6, Z8, Z10
 	VBLENDMPS    Z10, Z8, K3, Z8
 	VMOVAPS      Z8, Z8
-	VMOVUPS      all32_3f800000<>+0(SB), Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VSUBPS       Z10, Z9, Z10
 	VBLENDMPS    Z10, Z9, K3, Z9
 	VMOVAPS      Z9, Z9
-	VMOVUPS      all32_3f000000<>+0(SB), Z10
+	VBROADCASTSS all32_3f000000<>+0(SB), Z10
 	VMULPS       Z10, Z9, Z10
 	VRNDSCALEPS  $0x09, Z10, Z11
 	VCMPPS       $0x0c, Z10, Z11, K3
@@ -163,14 +163,14 @@ skip6:
 	VSUBPS       Z8, Z6, Z1
 	VBLENDMPS    Z1, Z8, K3, Z1
 	VADDPS       Z5, Z1, Z1
-	VMOVUPS      all32_4b000000<>+0(SB), Z5
+	VBROADCASTSS all32_4b000000<>+0(SB), Z5
 	VCMPPS       $0x11, Z5, Z9, K3
-	VMOVUPS      all32_7fc00000<>+0(SB), Z5
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
 	VBLENDMPS    Z1, Z5, K3, Z1
 	VMOVAPS      Z1, Z1
 
 border8:
-	VMOVUPS      all32_0<>+0(SB), Z5
+	VBROADCASTSS all32_0<>+0(SB), Z5
 	VCMPPS       $0x1e, Z5, Z1, K3
 	VMOVAPS.Z    Z1, K3, Z1
 	VMOVAPS      Z1, Z1
@@ -180,7 +180,7 @@ border8:
 	VCMPPS       $0x1d, Z5, Z1, K3
 	VBLENDMPS    Z5, Z1, K3, Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z5
+	VBROADCASTSS all32_0<>+0(SB), Z5
 	VBLENDMPS    Z5, Z2, K3, Z2
 	VMOVAPS      Z2, Z2
 	CMPL         456(AX), $0x00
@@ -189,33 +189,33 @@ border8:
 
 skip9:
 padded7:
-	VRNDSCALEPS $0x09, Z1, Z2
-	VMOVUPS     all32_3f800000<>+0(SB), Z5
-	VADDPS      Z5, Z2, Z5
-	VSUBPS      Z2, Z1, Z6
-	VSUBPS      Z1, Z5, Z1
-	CMPL        456(AX), $0x00
-	JEQ         skip10
-	VMOVUPS     Z6, 17408(AX)(DX*4)
-	VMOVUPS     Z1, 14144(AX)(DX*4)
+	VRNDSCALEPS  $0x09, Z1, Z2
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z2, Z5
+	VSUBPS       Z2, Z1, Z6
+	VSUBPS       Z1, Z5, Z1
+	CMPL         456(AX), $0x00
+	JEQ          skip10
+	VMOVUPS      Z6, 17408(AX)(DX*4)
+	VMOVUPS      Z1, 14144(AX)(DX*4)
 
 skip10:
 	VBROADCASTSS 76(AX), Z7
 	VMINPS       Z7, Z2, Z7
-	VMOVUPS      all32_0<>+0(SB), Z8
+	VBROADCASTSS all32_0<>+0(SB), Z8
 	VMAXPS       Z8, Z7, Z7
 	VBROADCASTSS 64(AX), Z8
 	VCMPPS       $0x00, Z8, Z2, K3
 	KMOVW        K3, 47872(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z8
+	VBROADCASTSS all32_bf800000<>+0(SB), Z8
 	VCMPPS       $0x00, Z8, Z2, K3
 	KMOVW        K3, 48960(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z8
+	VBROADCASTSS all32_0<>+0(SB), Z8
 	VCMPPS       $0x1d, Z8, Z2, K3
 	VBROADCASTSS 52(AX), Z8
 	VCMPPS       $0x11, Z8, Z2, K4
 	KANDW        K4, K3, K3
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x1d, Z2, Z5, K4
 	VBROADCASTSS 52(AX), Z2
 	VCMPPS       $0x11, Z2, Z5, K5
@@ -267,15 +267,7 @@ DATA all32_3f800000<>+16(SB)/4, $0x3f800000
 DATA all32_3f800000<>+20(SB)/4, $0x3f800000
 DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
-DATA all32_3f800000<>+32(SB)/4, $0x3f800000
-DATA all32_3f800000<>+36(SB)/4, $0x3f800000
-DATA all32_3f800000<>+40(SB)/4, $0x3f800000
-DATA all32_3f800000<>+44(SB)/4, $0x3f800000
-DATA all32_3f800000<>+48(SB)/4, $0x3f800000
-DATA all32_3f800000<>+52(SB)/4, $0x3f800000
-DATA all32_3f800000<>+56(SB)/4, $0x3f800000
-DATA all32_3f800000<>+60(SB)/4, $0x3f800000
-GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_80000000<>+0(SB)/4, $0x80000000
 DATA all32_80000000<>+4(SB)/4, $0x80000000
@@ -285,15 +277,7 @@ DATA all32_80000000<>+16(SB)/4, $0x80000000
 DATA all32_80000000<>+20(SB)/4, $0x80000000
 DATA all32_80000000<>+24(SB)/4, $0x80000000
 DATA all32_80000000<>+28(SB)/4, $0x80000000
-DATA all32_80000000<>+32(SB)/4, $0x80000000
-DATA all32_80000000<>+36(SB)/4, $0x80000000
-DATA all32_80000000<>+40(SB)/4, $0x80000000
-DATA all32_80000000<>+44(SB)/4, $0x80000000
-DATA all32_80000000<>+48(SB)/4, $0x80000000
-DATA all32_80000000<>+52(SB)/4, $0x80000000
-DATA all32_80000000<>+56(SB)/4, $0x80000000
-DATA all32_80000000<>+60(SB)/4, $0x80000000
-GLOBL all32_80000000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_80000000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_0<>+0(SB)/4, $0x00000000
 DATA all32_0<>+4(SB)/4, $0x00000000
@@ -303,15 +287,7 @@ DATA all32_0<>+16(SB)/4, $0x00000000
 DATA all32_0<>+20(SB)/4, $0x00000000
 DATA all32_0<>+24(SB)/4, $0x00000000
 DATA all32_0<>+28(SB)/4, $0x00000000
-DATA all32_0<>+32(SB)/4, $0x00000000
-DATA all32_0<>+36(SB)/4, $0x00000000
-DATA all32_0<>+40(SB)/4, $0x00000000
-DATA all32_0<>+44(SB)/4, $0x00000000
-DATA all32_0<>+48(SB)/4, $0x00000000
-DATA all32_0<>+52(SB)/4, $0x00000000
-DATA all32_0<>+56(SB)/4, $0x00000000
-DATA all32_0<>+60(SB)/4, $0x00000000
-GLOBL all32_0<>(SB), RODATA|NOPTR, $64
+GLOBL all32_0<>(SB), RODATA|NOPTR, $32
 
 DATA all32_3f000000<>+0(SB)/4, $0x3f000000
 DATA all32_3f000000<>+4(SB)/4, $0x3f000000
@@ -321,15 +297,7 @@ DATA all32_3f000000<>+16(SB)/4, $0x3f000000
 DATA all32_3f000000<>+20(SB)/4, $0x3f000000
 DATA all32_3f000000<>+24(SB)/4, $0x3f000000
 DATA all32_3f000000<>+28(SB)/4, $0x3f000000
-DATA all32_3f000000<>+32(SB)/4, $0x3f000000
-DATA all32_3f000000<>+36(SB)/4, $0x3f000000
-DATA all32_3f000000<>+40(SB)/4, $0x3f000000
-DATA all32_3f000000<>+44(SB)/4, $0x3f000000
-DATA all32_3f000000<>+48(SB)/4, $0x3f000000
-DATA all32_3f000000<>+52(SB)/4, $0x3f000000
-DATA all32_3f000000<>+56(SB)/4, $0x3f000000
-DATA all32_3f000000<>+60(SB)/4, $0x3f000000
-GLOBL all32_3f000000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_3f000000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_4b000000<>+0(SB)/4, $0x4b000000
 DATA all32_4b000000<>+4(SB)/4, $0x4b000000
@@ -339,15 +307,7 @@ DATA all32_4b000000<>+16(SB)/4, $0x4b000000
 DATA all32_4b000000<>+20(SB)/4, $0x4b000000
 DATA all32_4b000000<>+24(SB)/4, $0x4b000000
 DATA all32_4b000000<>+28(SB)/4, $0x4b000000
-DATA all32_4b000000<>+32(SB)/4, $0x4b000000
-DATA all32_4b000000<>+36(SB)/4, $0x4b000000
-DATA all32_4b000000<>+40(SB)/4, $0x4b000000
-DATA all32_4b000000<>+44(SB)/4, $0x4b000000
-DATA all32_4b000000<>+48(SB)/4, $0x4b000000
-DATA all32_4b000000<>+52(SB)/4, $0x4b000000
-DATA all32_4b000000<>+56(SB)/4, $0x4b000000
-DATA all32_4b000000<>+60(SB)/4, $0x4b000000
-GLOBL all32_4b000000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_4b000000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -357,15 +317,7 @@ DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_bf800000<>+0(SB)/4, $0xbf800000
 DATA all32_bf800000<>+4(SB)/4, $0xbf800000
@@ -375,15 +327,7 @@ DATA all32_bf800000<>+16(SB)/4, $0xbf800000
 DATA all32_bf800000<>+20(SB)/4, $0xbf800000
 DATA all32_bf800000<>+24(SB)/4, $0xbf800000
 DATA all32_bf800000<>+28(SB)/4, $0xbf800000
-DATA all32_bf800000<>+32(SB)/4, $0xbf800000
-DATA all32_bf800000<>+36(SB)/4, $0xbf800000
-DATA all32_bf800000<>+40(SB)/4, $0xbf800000
-DATA all32_bf800000<>+44(SB)/4, $0xbf800000
-DATA all32_bf800000<>+48(SB)/4, $0xbf800000
-DATA all32_bf800000<>+52(SB)/4, $0xbf800000
-DATA all32_bf800000<>+56(SB)/4, $0xbf800000
-DATA all32_bf800000<>+60(SB)/4, $0xbf800000
-GLOBL all32_bf800000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_bf800000<>(SB), RODATA|NOPTR, $32
 
 // func gridSampleAVX512F32(cells *byte, n int, input *byte, row int, y *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
@@ -493,26 +437,26 @@ vector1:
 	VMOVAPS.Z    Z1, K1, Z1
 
 within3:
-	VMOVUPS   all32_0<>+0(SB), Z3
-	VMOVUPS   4352(AX)(DX*4), Z5
-	VMULPS    Z5, Z4, Z4
-	VADDPS    Z4, Z3, Z3
-	VMOVUPS   5440(AX)(DX*4), Z4
-	VMULPS    Z4, Z0, Z0
-	VADDPS    Z0, Z3, Z0
-	VMOVUPS   6528(AX)(DX*4), Z3
-	VMULPS    Z3, Z2, Z2
-	VADDPS    Z2, Z0, Z0
-	VMOVUPS   7616(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	MOVQ      DX, R8
-	LEAQ      -16(CX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	VMOVDQU64 Z0, (DI)(R8*4)
-	ADDQ      $0x00000010, DX
-	JMP       vector1
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VMOVUPS      4352(AX)(DX*4), Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      5440(AX)(DX*4), Z4
+	VMULPS       Z4, Z0, Z0
+	VADDPS       Z0, Z3, Z0
+	VMOVUPS      6528(AX)(DX*4), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VMOVUPS      7616(AX)(DX*4), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	MOVQ         DX, R8
+	LEAQ         -16(CX), R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	VMOVDQU64    Z0, (DI)(R8*4)
+	ADDQ         $0x00000010, DX
+	JMP          vector1
 
 done2:
 	VZEROUPPER
@@ -521,18 +465,18 @@ done2:
 // func gridTermsAVX512F32(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridTermsAVX512F32(SB), NOSPLIT, $0-72
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    row+24(FP), BX
-	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), DI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    DI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000010, SI
-	CMPQ    DI, $0x04
-	JLE     few1
-	MOVQ    $0x00000040, SI
+	MOVQ         cells+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         row+24(FP), BX
+	MOVQ         terms+64(FP), DX
+	MOVQ         channels+56(FP), DI
+	VBROADCASTSS all32_0<>+0(SB), Z0
+	CMPQ         DI, $0x01
+	JLE          cleared3
+	MOVQ         $0x00000010, SI
+	CMPQ         DI, $0x04
+	JLE          few1
+	MOVQ         $0x00000040, SI
 
 few1:
 clear2:
@@ -675,46 +619,46 @@ within7:
 	JG      more10
 
 fold9:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold9
-	JMP     folded8
+	VMOVUPS      (DI), Z0
+	VMOVUPS      (SI), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x40, SI
+	ADDQ         $0x00000440, DI
+	DECQ         R8
+	JNE          fold9
+	JMP          folded8
 
 more10:
 	CMPQ channels+56(FP), $0x04
 	JG   more12
 
 fold11:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(SI), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(SI), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(SI), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold11
-	JMP     folded8
+	VMOVUPS      (DI), Z0
+	VMOVUPS      (SI), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      512(SI), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      256(SI), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      768(SI), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x40, SI
+	ADDQ         $0x00000440, DI
+	DECQ         R8
+	JNE          fold11
+	JMP          folded8
 
 more12:
 fold13:
@@ -769,17 +713,17 @@ done5:
 // func gridDoubleAVX512F32(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridDoubleAVX512F32(SB), NOSPLIT, $0-104
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    terms+96(FP), DX
-	MOVQ    channels+88(FP), SI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000014, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000050, BX
+	MOVQ         cells+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         terms+96(FP), DX
+	MOVQ         channels+88(FP), SI
+	VBROADCASTSS all32_0<>+0(SB), Z0
+	CMPQ         SI, $0x01
+	JLE          cleared3
+	MOVQ         $0x00000014, BX
+	CMPQ         SI, $0x04
+	JLE          few1
+	MOVQ         $0x00000050, BX
 
 few1:
 clear2:
@@ -810,46 +754,46 @@ vector4:
 	KORW         K2, K1, K1
 	KMOVW        44608(AX)(DX*4), K2
 	KORW         K2, K1, K1
-	VMOVUPS      all32_3f800000<>+0(SB), Z0
+	VBROADCASTSS all32_3f800000<>+0(SB), Z0
 	VBROADCASTSS 36(AX), Z1
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros7
 	VMOVUPS      19584(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
 
 zeros7:
 	VMOVUPS      Z1, 19584(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z1
 	VCMPPS       $0x04, Z1, Z0, K2
 	KANDW        K2, K1, K2
 	KMOVW        K2, 34816(AX)(DX*4)
-	VMOVUPS      all32_3f800000<>+0(SB), Z0
+	VBROADCASTSS all32_3f800000<>+0(SB), Z0
 	VBROADCASTSS 40(AX), Z1
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros8
 	VMOVUPS      20672(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
 
 zeros8:
-	VMOVUPS Z1, 20672(AX)(DX*4)
-	VMOVUPS all32_0<>+0(SB), Z1
-	VCMPPS  $0x04, Z1, Z0, K2
-	KANDW   K2, K1, K1
-	KMOVW   K1, 35904(AX)(DX*4)
-	MOVQ    y+72(FP), DI
-	LEAQ    (DI)(BX*4), DI
-	MOVQ    tangent+24(FP), SI
+	VMOVUPS      Z1, 20672(AX)(DX*4)
+	VBROADCASTSS all32_0<>+0(SB), Z1
+	VCMPPS       $0x04, Z1, Z0, K2
+	KANDW        K2, K1, K1
+	KMOVW        K1, 35904(AX)(DX*4)
+	MOVQ         y+72(FP), DI
+	LEAQ         (DI)(BX*4), DI
+	MOVQ         tangent+24(FP), SI
 
 channel6:
-	VMOVUPS      all32_0<>+0(SB), Z0
+	VBROADCASTSS all32_0<>+0(SB), Z0
 	MOVQ         row+32(FP), BX
 	ADDQ         SI, BX
 	MOVL         40384(AX)(DX*4), R12
@@ -1111,46 +1055,46 @@ within10:
 	JG        more13
 
 fold12:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold12
-	JMP     folded11
+	VMOVUPS      (SI), Z0
+	VMOVUPS      (BX), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (SI)
+	ADDQ         $0x40, BX
+	ADDQ         $0x00000440, SI
+	DECQ         DI
+	JNE          fold12
+	JMP          folded11
 
 more13:
 	CMPQ channels+88(FP), $0x04
 	JG   more15
 
 fold14:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 640(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 320(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 960(BX), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold14
-	JMP     folded11
+	VMOVUPS      (SI), Z0
+	VMOVUPS      (BX), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      640(BX), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      320(BX), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      960(BX), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (SI)
+	ADDQ         $0x40, BX
+	ADDQ         $0x00000440, SI
+	DECQ         DI
+	JNE          fold14
+	JMP          folded11
 
 more15:
 fold16:
@@ -1283,11 +1227,11 @@ vector1:
 	JMP          done3
 
 kind4:
-	VPSLLD  $0x10, Z0, Z2
-	VPANDD  all32_ffff0000<>+0(SB), Z0, Z0
-	VMOVAPS Z2, Z2
-	VMOVAPS Z0, Z0
-	JMP     done3
+	VPSLLD      $0x10, Z0, Z2
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z0, Z0
+	VMOVAPS     Z2, Z2
+	VMOVAPS     Z0, Z0
+	JMP         done3
 
 done3:
 	VINSERTF32X4 $0x01, X3, Y1, Y1
@@ -1303,11 +1247,11 @@ done3:
 	JMP          done6
 
 kind7:
-	VPSLLD  $0x10, Z1, Z3
-	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
-	VMOVAPS Z3, Z3
-	VMOVAPS Z1, Z1
-	JMP     done6
+	VPSLLD      $0x10, Z1, Z3
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS     Z3, Z3
+	VMOVAPS     Z1, Z1
+	JMP         done6
 
 done6:
 	CMPL      50048(AX)(DX*4), $0x00
@@ -1334,39 +1278,39 @@ done6:
 	VMOVAPS.Z Z1, K1, Z1
 
 within9:
-	VMOVUPS   all32_0<>+0(SB), Z4
-	VMOVUPS   4352(AX)(DX*4), Z5
-	VMULPS    Z5, Z2, Z2
-	VADDPS    Z2, Z4, Z2
-	VMOVUPS   5440(AX)(DX*4), Z4
-	VMULPS    Z4, Z0, Z0
-	VADDPS    Z0, Z2, Z0
-	VMOVUPS   6528(AX)(DX*4), Z2
-	VMULPS    Z2, Z3, Z2
-	VADDPS    Z2, Z0, Z0
-	VMOVUPS   7616(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	MOVQ      DX, R8
-	LEAQ      -16(CX), R9
-	CMPQ      R8, R9
-	CMOVQGT   R9, R8
-	CMPB      460(AX), $0x00
-	JNE       kind11
-	VCVTPS2PH $0x00, Z0, Y0
-	VMOVDQU64 Y0, (DI)(R8*2)
-	JMP       done10
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VMOVUPS      4352(AX)(DX*4), Z5
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z4, Z2
+	VMOVUPS      5440(AX)(DX*4), Z4
+	VMULPS       Z4, Z0, Z0
+	VADDPS       Z0, Z2, Z0
+	VMOVUPS      6528(AX)(DX*4), Z2
+	VMULPS       Z2, Z3, Z2
+	VADDPS       Z2, Z0, Z0
+	VMOVUPS      7616(AX)(DX*4), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	MOVQ         DX, R8
+	LEAQ         -16(CX), R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	CMPB         460(AX), $0x00
+	JNE          kind11
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU64    Y0, (DI)(R8*2)
+	JMP          done10
 
 kind11:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z0
-	VPMOVDW   Z0, Y0
-	VMOVDQU64 Y0, (DI)(R8*2)
-	JMP       done10
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z0
+	VPMOVDW       Z0, Y0
+	VMOVDQU64     Y0, (DI)(R8*2)
+	JMP           done10
 
 done10:
 	ADDQ $0x00000010, DX
@@ -1384,15 +1328,7 @@ DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -1402,15 +1338,7 @@ DATA all32_10000<>+16(SB)/4, $0x00010000
 DATA all32_10000<>+20(SB)/4, $0x00010000
 DATA all32_10000<>+24(SB)/4, $0x00010000
 DATA all32_10000<>+28(SB)/4, $0x00010000
-DATA all32_10000<>+32(SB)/4, $0x00010000
-DATA all32_10000<>+36(SB)/4, $0x00010000
-DATA all32_10000<>+40(SB)/4, $0x00010000
-DATA all32_10000<>+44(SB)/4, $0x00010000
-DATA all32_10000<>+48(SB)/4, $0x00010000
-DATA all32_10000<>+52(SB)/4, $0x00010000
-DATA all32_10000<>+56(SB)/4, $0x00010000
-DATA all32_10000<>+60(SB)/4, $0x00010000
-GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fff<>+0(SB)/4, $0x00007fff
 DATA all32_7fff<>+4(SB)/4, $0x00007fff
@@ -1420,15 +1348,7 @@ DATA all32_7fff<>+16(SB)/4, $0x00007fff
 DATA all32_7fff<>+20(SB)/4, $0x00007fff
 DATA all32_7fff<>+24(SB)/4, $0x00007fff
 DATA all32_7fff<>+28(SB)/4, $0x00007fff
-DATA all32_7fff<>+32(SB)/4, $0x00007fff
-DATA all32_7fff<>+36(SB)/4, $0x00007fff
-DATA all32_7fff<>+40(SB)/4, $0x00007fff
-DATA all32_7fff<>+44(SB)/4, $0x00007fff
-DATA all32_7fff<>+48(SB)/4, $0x00007fff
-DATA all32_7fff<>+52(SB)/4, $0x00007fff
-DATA all32_7fff<>+56(SB)/4, $0x00007fff
-DATA all32_7fff<>+60(SB)/4, $0x00007fff
-GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $32
 
 DATA all32_8000<>+0(SB)/4, $0x00008000
 DATA all32_8000<>+4(SB)/4, $0x00008000
@@ -1438,31 +1358,23 @@ DATA all32_8000<>+16(SB)/4, $0x00008000
 DATA all32_8000<>+20(SB)/4, $0x00008000
 DATA all32_8000<>+24(SB)/4, $0x00008000
 DATA all32_8000<>+28(SB)/4, $0x00008000
-DATA all32_8000<>+32(SB)/4, $0x00008000
-DATA all32_8000<>+36(SB)/4, $0x00008000
-DATA all32_8000<>+40(SB)/4, $0x00008000
-DATA all32_8000<>+44(SB)/4, $0x00008000
-DATA all32_8000<>+48(SB)/4, $0x00008000
-DATA all32_8000<>+52(SB)/4, $0x00008000
-DATA all32_8000<>+56(SB)/4, $0x00008000
-DATA all32_8000<>+60(SB)/4, $0x00008000
-GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $32
 
 // func gridTermsAVX512H16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridTermsAVX512H16(SB), NOSPLIT, $0-72
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    row+24(FP), BX
-	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), DI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    DI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000010, SI
-	CMPQ    DI, $0x04
-	JLE     few1
-	MOVQ    $0x00000040, SI
+	MOVQ         cells+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         row+24(FP), BX
+	MOVQ         terms+64(FP), DX
+	MOVQ         channels+56(FP), DI
+	VBROADCASTSS all32_0<>+0(SB), Z0
+	CMPQ         DI, $0x01
+	JLE          cleared3
+	MOVQ         $0x00000010, SI
+	CMPQ         DI, $0x04
+	JLE          few1
+	MOVQ         $0x00000040, SI
 
 few1:
 clear2:
@@ -1553,11 +1465,11 @@ channel6:
 	JMP          done7
 
 kind8:
-	VPSLLD  $0x10, Z0, Z2
-	VPANDD  all32_ffff0000<>+0(SB), Z0, Z0
-	VMOVAPS Z2, Z2
-	VMOVAPS Z0, Z0
-	JMP     done7
+	VPSLLD      $0x10, Z0, Z2
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z0, Z0
+	VMOVAPS     Z2, Z2
+	VMOVAPS     Z0, Z0
+	JMP         done7
 
 done7:
 	VINSERTF32X4 $0x01, X3, Y1, Y1
@@ -1573,11 +1485,11 @@ done7:
 	JMP          done10
 
 kind11:
-	VPSLLD  $0x10, Z1, Z3
-	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
-	VMOVAPS Z3, Z3
-	VMOVAPS Z1, Z1
-	JMP     done10
+	VPSLLD      $0x10, Z1, Z3
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS     Z3, Z3
+	VMOVAPS     Z1, Z1
+	JMP         done10
 
 done10:
 	CMPL      50048(AX)(DX*4), $0x00
@@ -1640,46 +1552,46 @@ done14:
 	JG      more19
 
 fold18:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold18
-	JMP     folded17
+	VMOVUPS      (DI), Z0
+	VMOVUPS      (SI), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x40, SI
+	ADDQ         $0x00000440, DI
+	DECQ         R8
+	JNE          fold18
+	JMP          folded17
 
 more19:
 	CMPQ channels+56(FP), $0x04
 	JG   more21
 
 fold20:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 512(SI), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 256(SI), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 768(SI), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x00000440, DI
-	DECQ    R8
-	JNE     fold20
-	JMP     folded17
+	VMOVUPS      (DI), Z0
+	VMOVUPS      (SI), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      512(SI), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      256(SI), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      768(SI), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x40, SI
+	ADDQ         $0x00000440, DI
+	DECQ         R8
+	JNE          fold20
+	JMP          folded17
 
 more21:
 fold22:
@@ -1734,17 +1646,17 @@ done5:
 // func gridDoubleAVX512H16(cells *byte, n int, input *byte, tangent *byte, row int, channelStride int, tangentStride int, dy *byte, dyStride int, y *byte, yStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridDoubleAVX512H16(SB), NOSPLIT, $0-104
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    terms+96(FP), DX
-	MOVQ    channels+88(FP), SI
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    SI, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000014, BX
-	CMPQ    SI, $0x04
-	JLE     few1
-	MOVQ    $0x00000050, BX
+	MOVQ         cells+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         terms+96(FP), DX
+	MOVQ         channels+88(FP), SI
+	VBROADCASTSS all32_0<>+0(SB), Z0
+	CMPQ         SI, $0x01
+	JLE          cleared3
+	MOVQ         $0x00000014, BX
+	CMPQ         SI, $0x04
+	JLE          few1
+	MOVQ         $0x00000050, BX
 
 few1:
 clear2:
@@ -1775,46 +1687,46 @@ vector4:
 	KORW         K2, K1, K1
 	KMOVW        44608(AX)(DX*4), K2
 	KORW         K2, K1, K1
-	VMOVUPS      all32_3f800000<>+0(SB), Z0
+	VBROADCASTSS all32_3f800000<>+0(SB), Z0
 	VBROADCASTSS 36(AX), Z1
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros7
 	VMOVUPS      19584(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
 
 zeros7:
 	VMOVUPS      Z1, 19584(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z1
 	VCMPPS       $0x04, Z1, Z0, K2
 	KANDW        K2, K1, K2
 	KMOVW        K2, 34816(AX)(DX*4)
-	VMOVUPS      all32_3f800000<>+0(SB), Z0
+	VBROADCASTSS all32_3f800000<>+0(SB), Z0
 	VBROADCASTSS 40(AX), Z1
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros8
 	VMOVUPS      20672(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
 
 zeros8:
-	VMOVUPS Z1, 20672(AX)(DX*4)
-	VMOVUPS all32_0<>+0(SB), Z1
-	VCMPPS  $0x04, Z1, Z0, K2
-	KANDW   K2, K1, K1
-	KMOVW   K1, 35904(AX)(DX*4)
-	MOVQ    y+72(FP), DI
-	LEAQ    (DI)(BX*2), DI
-	MOVQ    tangent+24(FP), SI
+	VMOVUPS      Z1, 20672(AX)(DX*4)
+	VBROADCASTSS all32_0<>+0(SB), Z1
+	VCMPPS       $0x04, Z1, Z0, K2
+	KANDW        K2, K1, K1
+	KMOVW        K1, 35904(AX)(DX*4)
+	MOVQ         y+72(FP), DI
+	LEAQ         (DI)(BX*2), DI
+	MOVQ         tangent+24(FP), SI
 
 channel6:
-	VMOVUPS      all32_0<>+0(SB), Z0
+	VBROADCASTSS all32_0<>+0(SB), Z0
 	MOVQ         row+32(FP), BX
 	ADDQ         SI, BX
 	MOVL         40384(AX)(DX*4), R12
@@ -1881,11 +1793,11 @@ channel6:
 	JMP          done9
 
 kind10:
-	VPSLLD  $0x10, Z1, Z3
-	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
-	VMOVAPS Z3, Z3
-	VMOVAPS Z1, Z1
-	JMP     done9
+	VPSLLD      $0x10, Z1, Z3
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS     Z3, Z3
+	VMOVAPS     Z1, Z1
+	JMP         done9
 
 done9:
 	VINSERTF32X4 $0x01, X4, Y2, Y2
@@ -1901,11 +1813,11 @@ done9:
 	JMP          done12
 
 kind13:
-	VPSLLD  $0x10, Z2, Z4
-	VPANDD  all32_ffff0000<>+0(SB), Z2, Z2
-	VMOVAPS Z4, Z4
-	VMOVAPS Z2, Z2
-	JMP     done12
+	VPSLLD      $0x10, Z2, Z4
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z2, Z2
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z2, Z2
+	JMP         done12
 
 done12:
 	CMPL      50048(AX)(DX*4), $0x00
@@ -2070,11 +1982,11 @@ done25:
 	JMP          done28
 
 kind29:
-	VPSLLD  $0x10, Z1, Z3
-	VPANDD  all32_ffff0000<>+0(SB), Z1, Z1
-	VMOVAPS Z3, Z3
-	VMOVAPS Z1, Z1
-	JMP     done28
+	VPSLLD      $0x10, Z1, Z3
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z1, Z1
+	VMOVAPS     Z3, Z3
+	VMOVAPS     Z1, Z1
+	JMP         done28
 
 done28:
 	VINSERTF32X4 $0x01, X4, Y2, Y2
@@ -2090,11 +2002,11 @@ done28:
 	JMP          done31
 
 kind32:
-	VPSLLD  $0x10, Z2, Z4
-	VPANDD  all32_ffff0000<>+0(SB), Z2, Z2
-	VMOVAPS Z4, Z4
-	VMOVAPS Z2, Z2
-	JMP     done31
+	VPSLLD      $0x10, Z2, Z4
+	VPANDD.BCST all32_ffff0000<>+0(SB), Z2, Z2
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z2, Z2
+	JMP         done31
 
 done31:
 	CMPL      50048(AX)(DX*4), $0x00
@@ -2171,15 +2083,15 @@ done35:
 	JMP       done38
 
 kind39:
-	VPTESTMD  all32_10000<>+0(SB), Z0, K1
-	VPADDD    all32_7fff<>+0(SB), Z0, Z1
-	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD    $0x10, Z1, Z0
-	VPMOVDW   Z0, Y0
-	VMOVDQU64 Y0, (DI)
-	JMP       done38
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z0
+	VPMOVDW       Z0, Y0
+	VMOVDQU64     Y0, (DI)
+	JMP           done38
 
 done38:
 	ADDQ tangentStride+48(FP), SI
@@ -2196,46 +2108,46 @@ done38:
 	JG   more43
 
 fold42:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold42
-	JMP     folded41
+	VMOVUPS      (SI), Z0
+	VMOVUPS      (BX), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (SI)
+	ADDQ         $0x40, BX
+	ADDQ         $0x00000440, SI
+	DECQ         DI
+	JNE          fold42
+	JMP          folded41
 
 more43:
 	CMPQ channels+88(FP), $0x04
 	JG   more45
 
 fold44:
-	VMOVUPS (SI), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 640(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 320(BX), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 960(BX), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (SI)
-	ADDQ    $0x40, BX
-	ADDQ    $0x00000440, SI
-	DECQ    DI
-	JNE     fold44
-	JMP     folded41
+	VMOVUPS      (SI), Z0
+	VMOVUPS      (BX), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      640(BX), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      320(BX), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      960(BX), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (SI)
+	ADDQ         $0x40, BX
+	ADDQ         $0x00000440, SI
+	DECQ         DI
+	JNE          fold44
+	JMP          folded41
 
 more45:
 fold46:
@@ -2318,7 +2230,7 @@ vector1:
 	JEQ          zeros3
 	VMOVUPS      19584(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z4
 	VCMPPS       $0x04, Z4, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
@@ -2337,7 +2249,7 @@ zeros3:
 	JEQ          zeros4
 	VMOVUPS      20672(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
@@ -2361,41 +2273,41 @@ TEXT ·gridBendAVX512(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 vector1:
-	CMPQ      DX, CX
-	JGE       done2
-	VMOVUPS   28288(AX)(DX*4), Z0
-	VMOVUPS   2176(AX)(DX*4), Z1
-	VMOVUPS   20672(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS   all32_0<>+0(SB), Z2
-	KMOVW     35904(AX)(DX*4), K1
-	VMOVAPS.Z Z1, K1, Z1
-	VADDPS    Z1, Z2, Z1
-	KMOVW     34816(AX)(DX*4), K1
-	VMOVUPS   19584(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VMOVAPS.Z Z1, K1, Z1
-	VMOVUPS   36992(AX)(DX*4), Z2
-	VADDPS    Z1, Z2, Z1
-	VMOVUPS   Z1, 36992(AX)(DX*4)
-	VMOVUPS   1088(AX)(DX*4), Z1
-	VMOVUPS   19584(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VMULPS    Z0, Z1, Z0
-	VMOVUPS   all32_0<>+0(SB), Z1
-	KMOVW     34816(AX)(DX*4), K1
-	VMOVAPS.Z Z0, K1, Z0
-	VADDPS    Z0, Z1, Z0
-	KMOVW     35904(AX)(DX*4), K1
-	VMOVUPS   20672(AX)(DX*4), Z1
-	VMULPS    Z1, Z0, Z0
-	VMOVAPS.Z Z0, K1, Z0
-	VMOVUPS   38080(AX)(DX*4), Z1
-	VADDPS    Z0, Z1, Z0
-	VMOVUPS   Z0, 38080(AX)(DX*4)
-	ADDQ      $0x00000010, DX
-	JMP       vector1
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      28288(AX)(DX*4), Z0
+	VMOVUPS      2176(AX)(DX*4), Z1
+	VMOVUPS      20672(AX)(DX*4), Z2
+	VMULPS       Z2, Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	KMOVW        35904(AX)(DX*4), K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VADDPS       Z1, Z2, Z1
+	KMOVW        34816(AX)(DX*4), K1
+	VMOVUPS      19584(AX)(DX*4), Z2
+	VMULPS       Z2, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      36992(AX)(DX*4), Z2
+	VADDPS       Z1, Z2, Z1
+	VMOVUPS      Z1, 36992(AX)(DX*4)
+	VMOVUPS      1088(AX)(DX*4), Z1
+	VMOVUPS      19584(AX)(DX*4), Z2
+	VMULPS       Z2, Z1, Z1
+	VMULPS       Z0, Z1, Z0
+	VBROADCASTSS all32_0<>+0(SB), Z1
+	KMOVW        34816(AX)(DX*4), K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VADDPS       Z0, Z1, Z0
+	KMOVW        35904(AX)(DX*4), K1
+	VMOVUPS      20672(AX)(DX*4), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      38080(AX)(DX*4), Z1
+	VADDPS       Z0, Z1, Z0
+	VMOVUPS      Z0, 38080(AX)(DX*4)
+	ADDQ         $0x00000010, DX
+	JMP          vector1
 
 done2:
 	VZEROUPPER
@@ -2412,7 +2324,7 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Z0
-	VMOVUPS      all32_3f800000<>+0(SB), Z1
+	VBROADCASTSS all32_3f800000<>+0(SB), Z1
 	VADDPS       Z1, Z0, Z0
 	VBROADCASTSS (AX), Z1
 	VMULPS       Z1, Z0, Z0
@@ -2429,23 +2341,23 @@ vector1:
 	JEQ          border4
 	VBROADCASTSS 84(AX), Z2
 	VBROADCASTSS 96(AX), Z3
-	VMOVUPS      all32_80000000<>+0(SB), Z4
+	VBROADCASTSS all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
 	VDIVPS       Z3, Z5, Z6
 	VRNDSCALEPS  $0x0b, Z6, Z6
 	VMOVAPS      Z5, Z5
 	VFNMADD231PS Z3, Z6, Z5
-	VMOVUPS      all32_0<>+0(SB), Z7
+	VBROADCASTSS all32_0<>+0(SB), Z7
 	VCMPPS       $0x11, Z7, Z5, K1
 	VADDPS       Z3, Z5, Z7
 	VBLENDMPS    Z7, Z5, K1, Z5
 	VMOVAPS      Z5, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VSUBPS       Z7, Z6, Z7
 	VBLENDMPS    Z7, Z6, K1, Z6
 	VMOVAPS      Z6, Z6
-	VMOVUPS      all32_3f000000<>+0(SB), Z7
+	VBROADCASTSS all32_3f000000<>+0(SB), Z7
 	VMULPS       Z7, Z6, Z7
 	VRNDSCALEPS  $0x09, Z7, Z8
 	VCMPPS       $0x0c, Z7, Z8, K1
@@ -2457,14 +2369,14 @@ vector1:
 	VSUBPS       Z5, Z3, Z0
 	VBLENDMPS    Z0, Z5, K1, Z0
 	VADDPS       Z2, Z0, Z0
-	VMOVUPS      all32_4b000000<>+0(SB), Z2
+	VBROADCASTSS all32_4b000000<>+0(SB), Z2
 	VCMPPS       $0x11, Z2, Z6, K1
-	VMOVUPS      all32_7fc00000<>+0(SB), Z2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
 	VBLENDMPS    Z0, Z2, K1, Z0
 	VMOVAPS      Z0, Z0
 
 border4:
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS      Z0, Z0
@@ -2474,7 +2386,7 @@ border4:
 	VCMPPS       $0x1d, Z2, Z0, K1
 	VBLENDMPS    Z2, Z0, K1, Z0
 	VMOVAPS      Z0, Z0
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VBLENDMPS    Z2, Z1, K1, Z1
 	VMOVAPS      Z1, Z1
 	CMPL         456(AX), $0x00
@@ -2483,15 +2395,15 @@ border4:
 
 skip5:
 padded3:
-	VRNDSCALEPS $0x09, Z0, Z1
-	VMOVUPS     all32_3f800000<>+0(SB), Z2
-	VADDPS      Z2, Z1, Z2
-	VSUBPS      Z1, Z0, Z3
-	VSUBPS      Z0, Z2, Z0
-	CMPL        456(AX), $0x00
-	JEQ         skip6
-	VMOVUPS     Z3, 16320(AX)(DX*4)
-	VMOVUPS     Z0, 13056(AX)(DX*4)
+	VRNDSCALEPS  $0x09, Z0, Z1
+	VBROADCASTSS all32_3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z2
+	VSUBPS       Z1, Z0, Z3
+	VSUBPS       Z0, Z2, Z0
+	CMPL         456(AX), $0x00
+	JEQ          skip6
+	VMOVUPS      Z3, 16320(AX)(DX*4)
+	VMOVUPS      Z0, 13056(AX)(DX*4)
 
 skip6:
 	VBROADCASTSS 108(AX), Z4
@@ -2500,7 +2412,7 @@ skip6:
 	VCMPPS       $0x12, Z5, Z1, K1, K1
 	VCVTTPS2DQ   Z2, Z1
 	VMOVUPS      2176(AX)(DX*4), Z2
-	VMOVUPS      all32_3f800000<>+0(SB), Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
 	VADDPS       Z4, Z2, Z2
 	VBROADCASTSS 4(AX), Z4
 	VMULPS       Z4, Z2, Z2
@@ -2517,23 +2429,23 @@ skip6:
 	JEQ          border8
 	VBROADCASTSS 88(AX), Z5
 	VBROADCASTSS 100(AX), Z6
-	VMOVUPS      all32_80000000<>+0(SB), Z7
+	VBROADCASTSS all32_80000000<>+0(SB), Z7
 	VSUBPS       Z5, Z2, Z8
 	VPANDND      Z8, Z7, Z8
 	VDIVPS       Z6, Z8, Z9
 	VRNDSCALEPS  $0x0b, Z9, Z9
 	VMOVAPS      Z8, Z8
 	VFNMADD231PS Z6, Z9, Z8
-	VMOVUPS      all32_0<>+0(SB), Z10
+	VBROADCASTSS all32_0<>+0(SB), Z10
 	VCMPPS       $0x11, Z10, Z8, K2
 	VADDPS       Z6, Z8, Z10
 	VBLENDMPS    Z10, Z8, K2, Z8
 	VMOVAPS      Z8, Z8
-	VMOVUPS      all32_3f800000<>+0(SB), Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VSUBPS       Z10, Z9, Z10
 	VBLENDMPS    Z10, Z9, K2, Z9
 	VMOVAPS      Z9, Z9
-	VMOVUPS      all32_3f000000<>+0(SB), Z10
+	VBROADCASTSS all32_3f000000<>+0(SB), Z10
 	VMULPS       Z10, Z9, Z10
 	VRNDSCALEPS  $0x09, Z10, Z11
 	VCMPPS       $0x0c, Z10, Z11, K2
@@ -2545,14 +2457,14 @@ skip6:
 	VSUBPS       Z8, Z6, Z2
 	VBLENDMPS    Z2, Z8, K2, Z2
 	VADDPS       Z5, Z2, Z2
-	VMOVUPS      all32_4b000000<>+0(SB), Z5
+	VBROADCASTSS all32_4b000000<>+0(SB), Z5
 	VCMPPS       $0x11, Z5, Z9, K2
-	VMOVUPS      all32_7fc00000<>+0(SB), Z5
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
 	VBLENDMPS    Z2, Z5, K2, Z2
 	VMOVAPS      Z2, Z2
 
 border8:
-	VMOVUPS      all32_0<>+0(SB), Z5
+	VBROADCASTSS all32_0<>+0(SB), Z5
 	VCMPPS       $0x1e, Z5, Z2, K2
 	VMOVAPS.Z    Z2, K2, Z2
 	VMOVAPS      Z2, Z2
@@ -2562,7 +2474,7 @@ border8:
 	VCMPPS       $0x1d, Z5, Z2, K2
 	VBLENDMPS    Z5, Z2, K2, Z2
 	VMOVAPS      Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z5
+	VBROADCASTSS all32_0<>+0(SB), Z5
 	VBLENDMPS    Z5, Z4, K2, Z4
 	VMOVAPS      Z4, Z4
 	CMPL         456(AX), $0x00
@@ -2571,15 +2483,15 @@ border8:
 
 skip9:
 padded7:
-	VRNDSCALEPS $0x09, Z2, Z4
-	VMOVUPS     all32_3f800000<>+0(SB), Z5
-	VADDPS      Z5, Z4, Z5
-	VSUBPS      Z4, Z2, Z6
-	VSUBPS      Z2, Z5, Z2
-	CMPL        456(AX), $0x00
-	JEQ         skip10
-	VMOVUPS     Z6, 17408(AX)(DX*4)
-	VMOVUPS     Z2, 14144(AX)(DX*4)
+	VRNDSCALEPS  $0x09, Z2, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z5
+	VSUBPS       Z4, Z2, Z6
+	VSUBPS       Z2, Z5, Z2
+	CMPL         456(AX), $0x00
+	JEQ          skip10
+	VMOVUPS      Z6, 17408(AX)(DX*4)
+	VMOVUPS      Z2, 14144(AX)(DX*4)
 
 skip10:
 	VBROADCASTSS 112(AX), Z7
@@ -2697,7 +2609,7 @@ vector1:
 	VSHUFPS      $0xdd, Z2, Z0, Z0
 	VSHUFPS      $0x88, Z3, Z1, Z2
 	VSHUFPS      $0xdd, Z3, Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z3
 	VMOVUPS      4352(AX)(DX*4), Z5
 	VMULPS       Z5, Z4, Z4
 	VADDPS       Z4, Z3, Z3
@@ -2725,20 +2637,20 @@ done2:
 // func gridFramedSlopeAVX512(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridFramedSlopeAVX512(SB), NOSPLIT, $0-72
-	MOVQ    cells+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    row+24(FP), BX
-	MOVQ    channelStride+32(FP), SI
-	MOVQ    dyStride+48(FP), DI
-	MOVQ    terms+64(FP), DX
-	MOVQ    channels+56(FP), R9
-	VMOVUPS all32_0<>+0(SB), Z0
-	CMPQ    R9, $0x01
-	JLE     cleared3
-	MOVQ    $0x00000010, R8
-	CMPQ    R9, $0x04
-	JLE     few1
-	MOVQ    $0x00000040, R8
+	MOVQ         cells+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         row+24(FP), BX
+	MOVQ         channelStride+32(FP), SI
+	MOVQ         dyStride+48(FP), DI
+	MOVQ         terms+64(FP), DX
+	MOVQ         channels+56(FP), R9
+	VBROADCASTSS all32_0<>+0(SB), Z0
+	CMPQ         R9, $0x01
+	JLE          cleared3
+	MOVQ         $0x00000010, R8
+	CMPQ         R9, $0x04
+	JLE          few1
+	MOVQ         $0x00000040, R8
 
 few1:
 clear2:
@@ -2884,7 +2796,7 @@ channel8:
 	VADDPS       Z3, Z2, Z2
 	VADDPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
-	VMOVUPS      all32_0<>+0(SB), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z1
 	VADDPS       Z1, Z0, Z0
 	VMOVUPS      64(R8), Z1
 	VMOVUPS      2112(R8), Z2
@@ -2917,7 +2829,7 @@ channel8:
 	VADDPS       Z4, Z3, Z3
 	VADDPS       Z3, Z2, Z2
 	VADDPS       Z2, Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z1
 	VMOVUPS      128(R8), Z2
 	VMOVUPS      2176(R8), Z3
@@ -2950,7 +2862,7 @@ channel8:
 	VADDPS       Z5, Z4, Z4
 	VADDPS       Z4, Z3, Z3
 	VADDPS       Z3, Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z3
 	VADDPS       Z3, Z2, Z2
 	VMOVUPS      192(R8), Z3
 	VMOVUPS      2240(R8), Z4
@@ -2983,80 +2895,80 @@ channel8:
 	VADDPS       Z6, Z5, Z5
 	VADDPS       Z5, Z4, Z4
 	VADDPS       Z4, Z3, Z3
-	VMOVUPS      all32_0<>+0(SB), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z4
 	VADDPS       Z4, Z3, Z3
 	JMP          combine7
 
 few9:
-	VMOVUPS (R8), Z0
-	VMOVUPS all32_0<>+0(SB), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS 512(R8), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS 256(R8), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 768(R8), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS all32_0<>+0(SB), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 576(R8), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 320(R8), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 832(R8), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS all32_0<>+0(SB), Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 640(R8), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 384(R8), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 896(R8), Z4
-	VMOVUPS all32_0<>+0(SB), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS all32_0<>+0(SB), Z3
-	VADDPS  Z3, Z2, Z2
-	VMOVUPS 192(R8), Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 704(R8), Z4
-	VMOVUPS all32_0<>+0(SB), Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS 448(R8), Z4
-	VMOVUPS all32_0<>+0(SB), Z5
-	VADDPS  Z5, Z4, Z4
-	VMOVUPS 960(R8), Z5
-	VMOVUPS all32_0<>+0(SB), Z6
-	VADDPS  Z6, Z5, Z5
-	VADDPS  Z5, Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	VMOVUPS all32_0<>+0(SB), Z4
-	VADDPS  Z4, Z3, Z3
-	JMP     combine7
+	VMOVUPS      (R8), Z0
+	VBROADCASTSS all32_0<>+0(SB), Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      512(R8), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      256(R8), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      768(R8), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS all32_0<>+0(SB), Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      64(R8), Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      576(R8), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      320(R8), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      832(R8), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS all32_0<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      128(R8), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      640(R8), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      384(R8), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      896(R8), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	VBROADCASTSS all32_0<>+0(SB), Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      192(R8), Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      704(R8), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      448(R8), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      960(R8), Z5
+	VBROADCASTSS all32_0<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	VBROADCASTSS all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z3, Z3
+	JMP          combine7
 
 one6:
 	LEAQ         (R8)(BX*1), R9
@@ -3133,13 +3045,13 @@ one6:
 	VMULPS       Z2, Z5, Z2
 	VSUBPS       Z3, Z4, Z3
 	VMULPS       Z3, Z5, Z3
-	VMOVUPS      all32_0<>+0(SB), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z4
 	VADDPS       Z4, Z0, Z0
-	VMOVUPS      all32_0<>+0(SB), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z4
 	VADDPS       Z4, Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z4
 	VADDPS       Z4, Z3, Z3
 
 combine7:
@@ -3154,7 +3066,7 @@ combine7:
 	JEQ          zeros10
 	VMOVUPS      19584(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z4
+	VBROADCASTSS all32_0<>+0(SB), Z4
 	VCMPPS       $0x04, Z4, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
@@ -3173,7 +3085,7 @@ zeros10:
 	JEQ          zeros11
 	VMOVUPS      20672(AX)(DX*4), Z1
 	VMOVAPS      Z1, Z1
-	VMOVUPS      all32_0<>+0(SB), Z2
+	VBROADCASTSS all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVAPS      Z0, Z0
@@ -5052,15 +4964,7 @@ DATA all32_ffff<>+16(SB)/4, $0x0000ffff
 DATA all32_ffff<>+20(SB)/4, $0x0000ffff
 DATA all32_ffff<>+24(SB)/4, $0x0000ffff
 DATA all32_ffff<>+28(SB)/4, $0x0000ffff
-DATA all32_ffff<>+32(SB)/4, $0x0000ffff
-DATA all32_ffff<>+36(SB)/4, $0x0000ffff
-DATA all32_ffff<>+40(SB)/4, $0x0000ffff
-DATA all32_ffff<>+44(SB)/4, $0x0000ffff
-DATA all32_ffff<>+48(SB)/4, $0x0000ffff
-DATA all32_ffff<>+52(SB)/4, $0x0000ffff
-DATA all32_ffff<>+56(SB)/4, $0x0000ffff
-DATA all32_ffff<>+60(SB)/4, $0x0000ffff
-GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff<>(SB), RODATA|NOPTR, $32
 
 DATA all32_1<>+0(SB)/4, $0x00000001
 DATA all32_1<>+4(SB)/4, $0x00000001
@@ -5070,15 +4974,7 @@ DATA all32_1<>+16(SB)/4, $0x00000001
 DATA all32_1<>+20(SB)/4, $0x00000001
 DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
 // func gridTermsAVX2H16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX2, CMOV, F16C, MMX+

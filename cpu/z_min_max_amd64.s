@@ -27,23 +27,23 @@ turn6:
 	MOVQ R8, R11
 
 strand9:
-	MOVQ      104(CX), R9
-	VMOVUPS   (BX), Z0
-	VMOVUPS   64(BX), Z1
-	VMOVUPS   128(BX), Z2
-	VMOVUPS   192(BX), Z3
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS   128(SI), Z6
-	VMOVUPS   192(SI), Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	MOVQ         104(CX), R9
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VCMPPS       $0x03, Z4, Z4, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x03, Z5, Z5, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x03, Z6, Z6, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x03, Z7, Z7, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
 
 block7:
 	MOVQ       80(CX), R12
@@ -55,53 +55,53 @@ block7:
 	PREFETCHT1 192(DX)(R12*1)
 
 near10:
-	VMOVUPS   (DX), Z8
-	VMOVUPS   64(DX), Z9
-	VMOVUPS   128(DX), Z10
-	VMOVUPS   192(DX), Z11
-	VPMAXUD   Z8, Z0, Z0
-	VPMAXSD   Z8, Z4, Z4
-	VPMAXUD   Z9, Z1, Z1
-	VPMAXSD   Z9, Z5, Z5
-	VPMAXUD   Z10, Z2, Z2
-	VPMAXSD   Z10, Z6, Z6
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	ADDQ      $+256, DX
-	SUBQ      $0x00000040, R9
-	JNE       block7
-	VPXORD    Z12, Z12, Z12
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x01, Z12, Z0, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VCMPPS    $0x03, Z1, Z1, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x01, Z12, Z1, K1
-	VMOVAPS.Z Z1, K1, Z1
-	VCMPPS    $0x03, Z2, Z2, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x01, Z12, Z2, K1
-	VMOVAPS.Z Z2, K1, Z2
-	VCMPPS    $0x03, Z3, Z3, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
-	VCMPPS    $0x01, Z12, Z3, K1
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVUPS   Z0, (BX)
-	VMOVUPS   Z1, 64(BX)
-	VMOVUPS   Z2, 128(BX)
-	VMOVUPS   Z3, 192(BX)
-	VMOVUPS   Z4, (SI)
-	VMOVUPS   Z5, 64(SI)
-	VMOVUPS   Z6, 128(SI)
-	VMOVUPS   Z7, 192(SI)
-	ADDQ      136(CX), DX
-	ADDQ      $0x00000004, R11
-	DECQ      R10
-	JNE       strand9
-	SUBQ      144(CX), DX
-	SUBQ      104(CX), AX
-	JMP       turn6
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	VMOVUPS      128(DX), Z10
+	VMOVUPS      192(DX), Z11
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXSD      Z8, Z4, Z4
+	VPMAXUD      Z9, Z1, Z1
+	VPMAXSD      Z9, Z5, Z5
+	VPMAXUD      Z10, Z2, Z2
+	VPMAXSD      Z10, Z6, Z6
+	VPMAXUD      Z11, Z3, Z3
+	VPMAXSD      Z11, Z7, Z7
+	ADDQ         $+256, DX
+	SUBQ         $0x00000040, R9
+	JNE          block7
+	VPXORD       Z12, Z12, Z12
+	VCMPPS       $0x03, Z0, Z0, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x01, Z12, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x01, Z12, Z1, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VCMPPS       $0x03, Z2, Z2, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x01, Z12, Z2, K1
+	VMOVAPS.Z    Z2, K1, Z2
+	VCMPPS       $0x03, Z3, Z3, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS       $0x01, Z12, Z3, K1
+	VMOVAPS.Z    Z3, K1, Z3
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VMOVUPS      Z6, 128(SI)
+	VMOVUPS      Z7, 192(SI)
+	ADDQ         136(CX), DX
+	ADDQ         $0x00000004, R11
+	DECQ         R10
+	JNE          strand9
+	SUBQ         144(CX), DX
+	SUBQ         104(CX), AX
+	JMP          turn6
 
 turns8:
 some11:
@@ -158,26 +158,26 @@ steps3:
 	RET
 
 one1:
-	CMPB      74(CX), $0x00
-	JNE       wide16
-	CMPQ      AX, $0x00000040
-	JLT       rest15
-	VMOVUPS   (BX), Z0
-	VMOVUPS   64(BX), Z1
-	VMOVUPS   128(BX), Z2
-	VMOVUPS   192(BX), Z3
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS   128(SI), Z6
-	VMOVUPS   192(SI), Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	CMPB         74(CX), $0x00
+	JNE          wide16
+	CMPQ         AX, $0x00000040
+	JLT          rest15
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VCMPPS       $0x03, Z4, Z4, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x03, Z5, Z5, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x03, Z6, Z6, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x03, Z7, Z7, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
 
 block17:
 	CMPQ       AX, $0x00000040
@@ -208,32 +208,32 @@ near19:
 	JMP     block17
 
 blocks18:
-	VPXORD    Z12, Z12, Z12
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x01, Z12, Z0, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VCMPPS    $0x03, Z1, Z1, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x01, Z12, Z1, K1
-	VMOVAPS.Z Z1, K1, Z1
-	VCMPPS    $0x03, Z2, Z2, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x01, Z12, Z2, K1
-	VMOVAPS.Z Z2, K1, Z2
-	VCMPPS    $0x03, Z3, Z3, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
-	VCMPPS    $0x01, Z12, Z3, K1
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVUPS   Z0, (BX)
-	VMOVUPS   Z1, 64(BX)
-	VMOVUPS   Z2, 128(BX)
-	VMOVUPS   Z3, 192(BX)
-	VMOVUPS   Z4, (SI)
-	VMOVUPS   Z5, 64(SI)
-	VMOVUPS   Z6, 128(SI)
-	VMOVUPS   Z7, 192(SI)
-	JMP       rest15
+	VPXORD       Z12, Z12, Z12
+	VCMPPS       $0x03, Z0, Z0, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x01, Z12, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x01, Z12, Z1, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VCMPPS       $0x03, Z2, Z2, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x01, Z12, Z2, K1
+	VMOVAPS.Z    Z2, K1, Z2
+	VCMPPS       $0x03, Z3, Z3, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS       $0x01, Z12, Z3, K1
+	VMOVAPS.Z    Z3, K1, Z3
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VMOVUPS      Z6, 128(SI)
+	VMOVUPS      Z7, 192(SI)
+	JMP          rest15
 
 wide16:
 block20:
@@ -329,15 +329,7 @@ DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
-GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $32
 
 // func minMaxAVX512F64(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
@@ -603,23 +595,23 @@ turn6:
 	MOVQ R8, R11
 
 strand9:
-	MOVQ      104(CX), R9
-	VMOVUPS   (BX), Z0
-	VMOVUPS   64(BX), Z1
-	VMOVUPS   128(BX), Z2
-	VMOVUPS   192(BX), Z3
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS   128(SI), Z6
-	VMOVUPS   192(SI), Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	MOVQ         104(CX), R9
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VCMPPS       $0x03, Z4, Z4, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x03, Z5, Z5, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x03, Z6, Z6, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x03, Z7, Z7, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
 
 block7:
 	MOVQ       80(CX), R12
@@ -629,53 +621,53 @@ block7:
 	PREFETCHT1 64(DX)(R12*1)
 
 near10:
-	VCVTPH2PS (DX), Z8
-	VCVTPH2PS 32(DX), Z9
-	VCVTPH2PS 64(DX), Z10
-	VCVTPH2PS 96(DX), Z11
-	VPMAXUD   Z8, Z0, Z0
-	VPMAXSD   Z8, Z4, Z4
-	VPMAXUD   Z9, Z1, Z1
-	VPMAXSD   Z9, Z5, Z5
-	VPMAXUD   Z10, Z2, Z2
-	VPMAXSD   Z10, Z6, Z6
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R9
-	JNE       block7
-	VPXORD    Z12, Z12, Z12
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x01, Z12, Z0, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VCMPPS    $0x03, Z1, Z1, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x01, Z12, Z1, K1
-	VMOVAPS.Z Z1, K1, Z1
-	VCMPPS    $0x03, Z2, Z2, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x01, Z12, Z2, K1
-	VMOVAPS.Z Z2, K1, Z2
-	VCMPPS    $0x03, Z3, Z3, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
-	VCMPPS    $0x01, Z12, Z3, K1
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVUPS   Z0, (BX)
-	VMOVUPS   Z1, 64(BX)
-	VMOVUPS   Z2, 128(BX)
-	VMOVUPS   Z3, 192(BX)
-	VMOVUPS   Z4, (SI)
-	VMOVUPS   Z5, 64(SI)
-	VMOVUPS   Z6, 128(SI)
-	VMOVUPS   Z7, 192(SI)
-	ADDQ      136(CX), DX
-	ADDQ      $0x00000004, R11
-	DECQ      R10
-	JNE       strand9
-	SUBQ      144(CX), DX
-	SUBQ      104(CX), AX
-	JMP       turn6
+	VCVTPH2PS    (DX), Z8
+	VCVTPH2PS    32(DX), Z9
+	VCVTPH2PS    64(DX), Z10
+	VCVTPH2PS    96(DX), Z11
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXSD      Z8, Z4, Z4
+	VPMAXUD      Z9, Z1, Z1
+	VPMAXSD      Z9, Z5, Z5
+	VPMAXUD      Z10, Z2, Z2
+	VPMAXSD      Z10, Z6, Z6
+	VPMAXUD      Z11, Z3, Z3
+	VPMAXSD      Z11, Z7, Z7
+	ADDQ         $+128, DX
+	SUBQ         $0x00000040, R9
+	JNE          block7
+	VPXORD       Z12, Z12, Z12
+	VCMPPS       $0x03, Z0, Z0, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x01, Z12, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x01, Z12, Z1, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VCMPPS       $0x03, Z2, Z2, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x01, Z12, Z2, K1
+	VMOVAPS.Z    Z2, K1, Z2
+	VCMPPS       $0x03, Z3, Z3, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS       $0x01, Z12, Z3, K1
+	VMOVAPS.Z    Z3, K1, Z3
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VMOVUPS      Z6, 128(SI)
+	VMOVUPS      Z7, 192(SI)
+	ADDQ         136(CX), DX
+	ADDQ         $0x00000004, R11
+	DECQ         R10
+	JNE          strand9
+	SUBQ         144(CX), DX
+	SUBQ         104(CX), AX
+	JMP          turn6
 
 turns8:
 some11:
@@ -732,26 +724,26 @@ steps3:
 	RET
 
 one1:
-	CMPB      74(CX), $0x00
-	JNE       wide16
-	CMPQ      AX, $0x00000040
-	JLT       rest15
-	VMOVUPS   (BX), Z0
-	VMOVUPS   64(BX), Z1
-	VMOVUPS   128(BX), Z2
-	VMOVUPS   192(BX), Z3
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS   128(SI), Z6
-	VMOVUPS   192(SI), Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	CMPB         74(CX), $0x00
+	JNE          wide16
+	CMPQ         AX, $0x00000040
+	JLT          rest15
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VCMPPS       $0x03, Z4, Z4, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x03, Z5, Z5, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x03, Z6, Z6, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x03, Z7, Z7, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
 
 block17:
 	CMPQ       AX, $0x00000040
@@ -780,32 +772,32 @@ near19:
 	JMP       block17
 
 blocks18:
-	VPXORD    Z12, Z12, Z12
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x01, Z12, Z0, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VCMPPS    $0x03, Z1, Z1, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x01, Z12, Z1, K1
-	VMOVAPS.Z Z1, K1, Z1
-	VCMPPS    $0x03, Z2, Z2, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x01, Z12, Z2, K1
-	VMOVAPS.Z Z2, K1, Z2
-	VCMPPS    $0x03, Z3, Z3, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
-	VCMPPS    $0x01, Z12, Z3, K1
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVUPS   Z0, (BX)
-	VMOVUPS   Z1, 64(BX)
-	VMOVUPS   Z2, 128(BX)
-	VMOVUPS   Z3, 192(BX)
-	VMOVUPS   Z4, (SI)
-	VMOVUPS   Z5, 64(SI)
-	VMOVUPS   Z6, 128(SI)
-	VMOVUPS   Z7, 192(SI)
-	JMP       rest15
+	VPXORD       Z12, Z12, Z12
+	VCMPPS       $0x03, Z0, Z0, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x01, Z12, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x01, Z12, Z1, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VCMPPS       $0x03, Z2, Z2, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x01, Z12, Z2, K1
+	VMOVAPS.Z    Z2, K1, Z2
+	VCMPPS       $0x03, Z3, Z3, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS       $0x01, Z12, Z3, K1
+	VMOVAPS.Z    Z3, K1, Z3
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VMOVUPS      Z6, 128(SI)
+	VMOVUPS      Z7, 192(SI)
+	JMP          rest15
 
 wide16:
 block20:
@@ -914,23 +906,23 @@ turn6:
 	MOVQ R8, R11
 
 strand9:
-	MOVQ      104(CX), R9
-	VMOVUPS   (BX), Z0
-	VMOVUPS   64(BX), Z1
-	VMOVUPS   128(BX), Z2
-	VMOVUPS   192(BX), Z3
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS   128(SI), Z6
-	VMOVUPS   192(SI), Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	MOVQ         104(CX), R9
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VCMPPS       $0x03, Z4, Z4, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x03, Z5, Z5, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x03, Z6, Z6, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x03, Z7, Z7, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
 
 block7:
 	MOVQ       80(CX), R12
@@ -940,57 +932,57 @@ block7:
 	PREFETCHT1 64(DX)(R12*1)
 
 near10:
-	VPMOVZXWD (DX), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(DX), Z9
-	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 64(DX), Z10
-	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 96(DX), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMAXUD   Z8, Z0, Z0
-	VPMAXSD   Z8, Z4, Z4
-	VPMAXUD   Z9, Z1, Z1
-	VPMAXSD   Z9, Z5, Z5
-	VPMAXUD   Z10, Z2, Z2
-	VPMAXSD   Z10, Z6, Z6
-	VPMAXUD   Z11, Z3, Z3
-	VPMAXSD   Z11, Z7, Z7
-	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R9
-	JNE       block7
-	VPXORD    Z12, Z12, Z12
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x01, Z12, Z0, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VCMPPS    $0x03, Z1, Z1, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x01, Z12, Z1, K1
-	VMOVAPS.Z Z1, K1, Z1
-	VCMPPS    $0x03, Z2, Z2, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x01, Z12, Z2, K1
-	VMOVAPS.Z Z2, K1, Z2
-	VCMPPS    $0x03, Z3, Z3, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
-	VCMPPS    $0x01, Z12, Z3, K1
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVUPS   Z0, (BX)
-	VMOVUPS   Z1, 64(BX)
-	VMOVUPS   Z2, 128(BX)
-	VMOVUPS   Z3, 192(BX)
-	VMOVUPS   Z4, (SI)
-	VMOVUPS   Z5, 64(SI)
-	VMOVUPS   Z6, 128(SI)
-	VMOVUPS   Z7, 192(SI)
-	ADDQ      136(CX), DX
-	ADDQ      $0x00000004, R11
-	DECQ      R10
-	JNE       strand9
-	SUBQ      144(CX), DX
-	SUBQ      104(CX), AX
-	JMP       turn6
+	VPMOVZXWD    (DX), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VPMOVZXWD    32(DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPMOVZXWD    64(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VPMOVZXWD    96(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VPMAXUD      Z8, Z0, Z0
+	VPMAXSD      Z8, Z4, Z4
+	VPMAXUD      Z9, Z1, Z1
+	VPMAXSD      Z9, Z5, Z5
+	VPMAXUD      Z10, Z2, Z2
+	VPMAXSD      Z10, Z6, Z6
+	VPMAXUD      Z11, Z3, Z3
+	VPMAXSD      Z11, Z7, Z7
+	ADDQ         $+128, DX
+	SUBQ         $0x00000040, R9
+	JNE          block7
+	VPXORD       Z12, Z12, Z12
+	VCMPPS       $0x03, Z0, Z0, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x01, Z12, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x01, Z12, Z1, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VCMPPS       $0x03, Z2, Z2, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x01, Z12, Z2, K1
+	VMOVAPS.Z    Z2, K1, Z2
+	VCMPPS       $0x03, Z3, Z3, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS       $0x01, Z12, Z3, K1
+	VMOVAPS.Z    Z3, K1, Z3
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VMOVUPS      Z6, 128(SI)
+	VMOVUPS      Z7, 192(SI)
+	ADDQ         136(CX), DX
+	ADDQ         $0x00000004, R11
+	DECQ         R10
+	JNE          strand9
+	SUBQ         144(CX), DX
+	SUBQ         104(CX), AX
+	JMP          turn6
 
 turns8:
 some11:
@@ -1048,26 +1040,26 @@ steps3:
 	RET
 
 one1:
-	CMPB      74(CX), $0x00
-	JNE       wide16
-	CMPQ      AX, $0x00000040
-	JLT       rest15
-	VMOVUPS   (BX), Z0
-	VMOVUPS   64(BX), Z1
-	VMOVUPS   128(BX), Z2
-	VMOVUPS   192(BX), Z3
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS   128(SI), Z6
-	VMOVUPS   192(SI), Z7
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	CMPB         74(CX), $0x00
+	JNE          wide16
+	CMPQ         AX, $0x00000040
+	JLT          rest15
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VCMPPS       $0x03, Z4, Z4, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x03, Z5, Z5, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x03, Z6, Z6, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x03, Z7, Z7, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
 
 block17:
 	CMPQ       AX, $0x00000040
@@ -1100,32 +1092,32 @@ near19:
 	JMP       block17
 
 blocks18:
-	VPXORD    Z12, Z12, Z12
-	VCMPPS    $0x03, Z0, Z0, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
-	VCMPPS    $0x01, Z12, Z0, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VCMPPS    $0x03, Z1, Z1, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
-	VCMPPS    $0x01, Z12, Z1, K1
-	VMOVAPS.Z Z1, K1, Z1
-	VCMPPS    $0x03, Z2, Z2, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
-	VCMPPS    $0x01, Z12, Z2, K1
-	VMOVAPS.Z Z2, K1, Z2
-	VCMPPS    $0x03, Z3, Z3, K1
-	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
-	VCMPPS    $0x01, Z12, Z3, K1
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVUPS   Z0, (BX)
-	VMOVUPS   Z1, 64(BX)
-	VMOVUPS   Z2, 128(BX)
-	VMOVUPS   Z3, 192(BX)
-	VMOVUPS   Z4, (SI)
-	VMOVUPS   Z5, 64(SI)
-	VMOVUPS   Z6, 128(SI)
-	VMOVUPS   Z7, 192(SI)
-	JMP       rest15
+	VPXORD       Z12, Z12, Z12
+	VCMPPS       $0x03, Z0, Z0, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS       $0x01, Z12, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS       $0x01, Z12, Z1, K1
+	VMOVAPS.Z    Z1, K1, Z1
+	VCMPPS       $0x03, Z2, Z2, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS       $0x01, Z12, Z2, K1
+	VMOVAPS.Z    Z2, K1, Z2
+	VCMPPS       $0x03, Z3, Z3, K1
+	VPBROADCASTD all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS       $0x01, Z12, Z3, K1
+	VMOVAPS.Z    Z3, K1, Z3
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	VMOVUPS      Z6, 128(SI)
+	VMOVUPS      Z7, 192(SI)
+	JMP          rest15
 
 wide16:
 block20:

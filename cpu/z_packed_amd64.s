@@ -46,23 +46,7 @@ DATA lowHalves<>+24(SB)/2, $0x0f0f
 DATA lowHalves<>+26(SB)/2, $0x0f0f
 DATA lowHalves<>+28(SB)/2, $0x0f0f
 DATA lowHalves<>+30(SB)/2, $0x0f0f
-DATA lowHalves<>+32(SB)/2, $0x0f0f
-DATA lowHalves<>+34(SB)/2, $0x0f0f
-DATA lowHalves<>+36(SB)/2, $0x0f0f
-DATA lowHalves<>+38(SB)/2, $0x0f0f
-DATA lowHalves<>+40(SB)/2, $0x0f0f
-DATA lowHalves<>+42(SB)/2, $0x0f0f
-DATA lowHalves<>+44(SB)/2, $0x0f0f
-DATA lowHalves<>+46(SB)/2, $0x0f0f
-DATA lowHalves<>+48(SB)/2, $0x0f0f
-DATA lowHalves<>+50(SB)/2, $0x0f0f
-DATA lowHalves<>+52(SB)/2, $0x0f0f
-DATA lowHalves<>+54(SB)/2, $0x0f0f
-DATA lowHalves<>+56(SB)/2, $0x0f0f
-DATA lowHalves<>+58(SB)/2, $0x0f0f
-DATA lowHalves<>+60(SB)/2, $0x0f0f
-DATA lowHalves<>+62(SB)/2, $0x0f0f
-GLOBL lowHalves<>(SB), RODATA|NOPTR, $64
+GLOBL lowHalves<>(SB), RODATA|NOPTR, $32
 
 DATA signs<>+0(SB)/2, $0x0808
 DATA signs<>+2(SB)/2, $0x0808
@@ -80,23 +64,7 @@ DATA signs<>+24(SB)/2, $0x0808
 DATA signs<>+26(SB)/2, $0x0808
 DATA signs<>+28(SB)/2, $0x0808
 DATA signs<>+30(SB)/2, $0x0808
-DATA signs<>+32(SB)/2, $0x0808
-DATA signs<>+34(SB)/2, $0x0808
-DATA signs<>+36(SB)/2, $0x0808
-DATA signs<>+38(SB)/2, $0x0808
-DATA signs<>+40(SB)/2, $0x0808
-DATA signs<>+42(SB)/2, $0x0808
-DATA signs<>+44(SB)/2, $0x0808
-DATA signs<>+46(SB)/2, $0x0808
-DATA signs<>+48(SB)/2, $0x0808
-DATA signs<>+50(SB)/2, $0x0808
-DATA signs<>+52(SB)/2, $0x0808
-DATA signs<>+54(SB)/2, $0x0808
-DATA signs<>+56(SB)/2, $0x0808
-DATA signs<>+58(SB)/2, $0x0808
-DATA signs<>+60(SB)/2, $0x0808
-DATA signs<>+62(SB)/2, $0x0808
-GLOBL signs<>(SB), RODATA|NOPTR, $64
+GLOBL signs<>(SB), RODATA|NOPTR, $32
 
 // func unpackU4(codes *int8, packed *byte, n int)
 // Requires: AVX, AVX2
@@ -165,20 +133,4 @@ DATA lowBytes<>+24(SB)/2, $0x00ff
 DATA lowBytes<>+26(SB)/2, $0x00ff
 DATA lowBytes<>+28(SB)/2, $0x00ff
 DATA lowBytes<>+30(SB)/2, $0x00ff
-DATA lowBytes<>+32(SB)/2, $0x00ff
-DATA lowBytes<>+34(SB)/2, $0x00ff
-DATA lowBytes<>+36(SB)/2, $0x00ff
-DATA lowBytes<>+38(SB)/2, $0x00ff
-DATA lowBytes<>+40(SB)/2, $0x00ff
-DATA lowBytes<>+42(SB)/2, $0x00ff
-DATA lowBytes<>+44(SB)/2, $0x00ff
-DATA lowBytes<>+46(SB)/2, $0x00ff
-DATA lowBytes<>+48(SB)/2, $0x00ff
-DATA lowBytes<>+50(SB)/2, $0x00ff
-DATA lowBytes<>+52(SB)/2, $0x00ff
-DATA lowBytes<>+54(SB)/2, $0x00ff
-DATA lowBytes<>+56(SB)/2, $0x00ff
-DATA lowBytes<>+58(SB)/2, $0x00ff
-DATA lowBytes<>+60(SB)/2, $0x00ff
-DATA lowBytes<>+62(SB)/2, $0x00ff
-GLOBL lowBytes<>(SB), RODATA|NOPTR, $64
+GLOBL lowBytes<>(SB), RODATA|NOPTR, $32

@@ -13,8 +13,8 @@ TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
+	VPMOVZXBD    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -159,18 +159,18 @@ near18:
 	JMP     divided20
 
 reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
 
 divided20:
 	VCMPPS        $0x07, Z6, Z6, K1
@@ -253,9 +253,9 @@ strand26:
 	JMP          divided28
 
 reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z4, Z7, Z7
-	VMULPS  Z7, Z6, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z4
 
 divided28:
 	VCMPPS        $0x07, Z4, Z4, K2
@@ -351,7 +351,7 @@ row:
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
 	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
 	VDIVPS       Z2, Z15, Z15
@@ -468,18 +468,18 @@ loaded41:
 	JMP     divided43
 
 reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z5, Z16, Z16
-	VMULPS  Z16, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z2, Z16, Z16
+	VMULPS       Z16, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z4, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z5, Z16, Z16
+	VMULPS       Z16, Z15, Z15
 
 divided43:
 	VCMPPS        $0x07, Z12, Z12, K1
@@ -552,9 +552,9 @@ loaded49:
 	JMP       divided51
 
 reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z2, Z13, Z13
-	VMULPS  Z13, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z2, Z13, Z13
+	VMULPS       Z13, Z12, Z12
 
 divided51:
 	VCMPPS        $0x07, Z12, Z12, K2
@@ -595,33 +595,25 @@ DATA all32_ff00ff<>+16(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+20(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+24(SB)/4, $0x00ff00ff
 DATA all32_ff00ff<>+28(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+32(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+36(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+40(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+44(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+48(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+52(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+56(SB)/4, $0x00ff00ff
-DATA all32_ff00ff<>+60(SB)/4, $0x00ff00ff
-GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ff00ff<>(SB), RODATA|NOPTR, $32
 
-DATA transposed32<>+0(SB)/4, $0x00000000
-DATA transposed32<>+4(SB)/4, $0x00000004
-DATA transposed32<>+8(SB)/4, $0x00000008
-DATA transposed32<>+12(SB)/4, $0x0000000c
-DATA transposed32<>+16(SB)/4, $0x00000001
-DATA transposed32<>+20(SB)/4, $0x00000005
-DATA transposed32<>+24(SB)/4, $0x00000009
-DATA transposed32<>+28(SB)/4, $0x0000000d
-DATA transposed32<>+32(SB)/4, $0x00000002
-DATA transposed32<>+36(SB)/4, $0x00000006
-DATA transposed32<>+40(SB)/4, $0x0000000a
-DATA transposed32<>+44(SB)/4, $0x0000000e
-DATA transposed32<>+48(SB)/4, $0x00000003
-DATA transposed32<>+52(SB)/4, $0x00000007
-DATA transposed32<>+56(SB)/4, $0x0000000b
-DATA transposed32<>+60(SB)/4, $0x0000000f
-GLOBL transposed32<>(SB), RODATA|NOPTR, $64
+DATA transposed32<>+0(SB)/1, $0x00
+DATA transposed32<>+1(SB)/1, $0x04
+DATA transposed32<>+2(SB)/1, $0x08
+DATA transposed32<>+3(SB)/1, $0x0c
+DATA transposed32<>+4(SB)/1, $0x01
+DATA transposed32<>+5(SB)/1, $0x05
+DATA transposed32<>+6(SB)/1, $0x09
+DATA transposed32<>+7(SB)/1, $0x0d
+DATA transposed32<>+8(SB)/1, $0x02
+DATA transposed32<>+9(SB)/1, $0x06
+DATA transposed32<>+10(SB)/1, $0x0a
+DATA transposed32<>+11(SB)/1, $0x0e
+DATA transposed32<>+12(SB)/1, $0x03
+DATA transposed32<>+13(SB)/1, $0x07
+DATA transposed32<>+14(SB)/1, $0x0b
+DATA transposed32<>+15(SB)/1, $0x0f
+GLOBL transposed32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f800000<>+0(SB)/4, $0x3f800000
 DATA all32_3f800000<>+4(SB)/4, $0x3f800000
@@ -631,15 +623,7 @@ DATA all32_3f800000<>+16(SB)/4, $0x3f800000
 DATA all32_3f800000<>+20(SB)/4, $0x3f800000
 DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
-DATA all32_3f800000<>+32(SB)/4, $0x3f800000
-DATA all32_3f800000<>+36(SB)/4, $0x3f800000
-DATA all32_3f800000<>+40(SB)/4, $0x3f800000
-DATA all32_3f800000<>+44(SB)/4, $0x3f800000
-DATA all32_3f800000<>+48(SB)/4, $0x3f800000
-DATA all32_3f800000<>+52(SB)/4, $0x3f800000
-DATA all32_3f800000<>+56(SB)/4, $0x3f800000
-DATA all32_3f800000<>+60(SB)/4, $0x3f800000
-GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F64I8(n int, f *frame)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -709,18 +693,18 @@ near10:
 	JMP     divided12
 
 reciprocal11:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
 
 divided12:
 	VCMPPD        $0x07, Z4, Z4, K1
@@ -803,9 +787,9 @@ strand18:
 	JMP          divided20
 
 reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z2
 
 divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
@@ -912,18 +896,18 @@ loaded27:
 	JMP     divided29
 
 reciprocal28:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z0, Z14, Z14
-	VMULPD  Z14, Z10, Z10
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z1, Z14, Z14
-	VMULPD  Z14, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z2, Z14, Z14
-	VMULPD  Z14, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z3, Z14, Z14
-	VMULPD  Z14, Z13, Z13
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z0, Z14, Z14
+	VMULPD       Z14, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z1, Z14, Z14
+	VMULPD       Z14, Z11, Z11
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z2, Z14, Z14
+	VMULPD       Z14, Z12, Z12
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z3, Z14, Z14
+	VMULPD       Z14, Z13, Z13
 
 divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
@@ -996,9 +980,9 @@ loaded35:
 	JMP       divided37
 
 reciprocal36:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
-	VDIVPD  Z0, Z11, Z11
-	VMULPD  Z11, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD       Z0, Z11, Z11
+	VMULPD       Z11, Z10, Z10
 
 divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
@@ -1035,11 +1019,7 @@ DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+32(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+40(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+48(SB)/8, $0x3ff0000000000000
-DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
-GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
+GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F16I8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
@@ -1050,8 +1030,8 @@ TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
+	VPMOVZXBD    transposed32<>+0(SB), Z1
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -1192,18 +1172,18 @@ near18:
 	JMP       divided20
 
 reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z8, Z8
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z4, Z10, Z10
-	VMULPS  Z10, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
 
 divided20:
 	VCMPPS        $0x07, Z6, Z6, K1
@@ -1286,9 +1266,9 @@ strand26:
 	JMP          divided28
 
 reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z7
-	VDIVPS  Z4, Z7, Z7
-	VMULPS  Z7, Z6, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z4
 
 divided28:
 	VCMPPS        $0x07, Z4, Z4, K2
@@ -1384,7 +1364,7 @@ row:
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
 	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
 	VDIVPS       Z2, Z15, Z15
@@ -1497,18 +1477,18 @@ loaded41:
 	JMP       divided43
 
 reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z2, Z16, Z16
-	VMULPS  Z16, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z4, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z5, Z16, Z16
-	VMULPS  Z16, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z2, Z16, Z16
+	VMULPS       Z16, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z4, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z5, Z16, Z16
+	VMULPS       Z16, Z15, Z15
 
 divided43:
 	VCMPPS        $0x07, Z12, Z12, K1
@@ -1581,9 +1561,9 @@ loaded49:
 	JMP         divided51
 
 reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z2, Z13, Z13
-	VMULPS  Z13, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z2, Z13, Z13
+	VMULPS       Z13, Z12, Z12
 
 divided51:
 	VCMPPS        $0x07, Z12, Z12, K2
@@ -1625,11 +1605,11 @@ TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    even16split<>+0(SB), Z1
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z2
-	VMOVDQU64    quarters64<>+0(SB), Z3
-	VMOVDQU64    transposed32<>+0(SB), Z4
+	VPBROADCASTQ all32_ffff0000<>+0(SB), Z0
+	VPMOVZXBW    even16split<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z2
+	VPMOVZXBQ    quarters64<>+0(SB), Z3
+	VPMOVZXBD    transposed32<>+0(SB), Z4
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -1778,18 +1758,18 @@ near18:
 	JMP       divided20
 
 reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z12, Z12
 
 divided20:
 	VCMPPS        $0x07, Z9, Z9, K1
@@ -1873,9 +1853,9 @@ strand26:
 	JMP          divided28
 
 reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z7, Z10, Z10
-	VMULPS  Z10, Z9, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z7, Z10, Z10
+	VMULPS       Z10, Z9, Z7
 
 divided28:
 	VCMPPS        $0x07, Z7, Z7, K2
@@ -1971,7 +1951,7 @@ row:
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
 	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
 	VDIVPS       Z0, Z15, Z15
@@ -2092,18 +2072,18 @@ loaded41:
 	JMP       divided43
 
 reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z0, Z16, Z16
-	VMULPS  Z16, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z1, Z16, Z16
-	VMULPS  Z16, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z3, Z16, Z16
-	VMULPS  Z16, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z5, Z16, Z16
-	VMULPS  Z16, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z0, Z16, Z16
+	VMULPS       Z16, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z1, Z16, Z16
+	VMULPS       Z16, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z5, Z16, Z16
+	VMULPS       Z16, Z15, Z15
 
 divided43:
 	VCMPPS        $0x07, Z12, Z12, K1
@@ -2177,9 +2157,9 @@ loaded49:
 	JMP         divided51
 
 reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z0, Z13, Z13
-	VMULPS  Z13, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z13
+	VMULPS       Z13, Z12, Z12
 
 divided51:
 	VCMPPS        $0x07, Z12, Z12, K2
@@ -2220,59 +2200,51 @@ DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
 DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $32
 
-DATA even16split<>+0(SB)/2, $0x0000
-DATA even16split<>+2(SB)/2, $0x0020
-DATA even16split<>+4(SB)/2, $0x0002
-DATA even16split<>+6(SB)/2, $0x0022
-DATA even16split<>+8(SB)/2, $0x0004
-DATA even16split<>+10(SB)/2, $0x0024
-DATA even16split<>+12(SB)/2, $0x0006
-DATA even16split<>+14(SB)/2, $0x0026
-DATA even16split<>+16(SB)/2, $0x0008
-DATA even16split<>+18(SB)/2, $0x0028
-DATA even16split<>+20(SB)/2, $0x000a
-DATA even16split<>+22(SB)/2, $0x002a
-DATA even16split<>+24(SB)/2, $0x000c
-DATA even16split<>+26(SB)/2, $0x002c
-DATA even16split<>+28(SB)/2, $0x000e
-DATA even16split<>+30(SB)/2, $0x002e
-DATA even16split<>+32(SB)/2, $0x0010
-DATA even16split<>+34(SB)/2, $0x0030
-DATA even16split<>+36(SB)/2, $0x0012
-DATA even16split<>+38(SB)/2, $0x0032
-DATA even16split<>+40(SB)/2, $0x0014
-DATA even16split<>+42(SB)/2, $0x0034
-DATA even16split<>+44(SB)/2, $0x0016
-DATA even16split<>+46(SB)/2, $0x0036
-DATA even16split<>+48(SB)/2, $0x0018
-DATA even16split<>+50(SB)/2, $0x0038
-DATA even16split<>+52(SB)/2, $0x001a
-DATA even16split<>+54(SB)/2, $0x003a
-DATA even16split<>+56(SB)/2, $0x001c
-DATA even16split<>+58(SB)/2, $0x003c
-DATA even16split<>+60(SB)/2, $0x001e
-DATA even16split<>+62(SB)/2, $0x003e
-GLOBL even16split<>(SB), RODATA|NOPTR, $64
+DATA even16split<>+0(SB)/1, $0x00
+DATA even16split<>+1(SB)/1, $0x20
+DATA even16split<>+2(SB)/1, $0x02
+DATA even16split<>+3(SB)/1, $0x22
+DATA even16split<>+4(SB)/1, $0x04
+DATA even16split<>+5(SB)/1, $0x24
+DATA even16split<>+6(SB)/1, $0x06
+DATA even16split<>+7(SB)/1, $0x26
+DATA even16split<>+8(SB)/1, $0x08
+DATA even16split<>+9(SB)/1, $0x28
+DATA even16split<>+10(SB)/1, $0x0a
+DATA even16split<>+11(SB)/1, $0x2a
+DATA even16split<>+12(SB)/1, $0x0c
+DATA even16split<>+13(SB)/1, $0x2c
+DATA even16split<>+14(SB)/1, $0x0e
+DATA even16split<>+15(SB)/1, $0x2e
+DATA even16split<>+16(SB)/1, $0x10
+DATA even16split<>+17(SB)/1, $0x30
+DATA even16split<>+18(SB)/1, $0x12
+DATA even16split<>+19(SB)/1, $0x32
+DATA even16split<>+20(SB)/1, $0x14
+DATA even16split<>+21(SB)/1, $0x34
+DATA even16split<>+22(SB)/1, $0x16
+DATA even16split<>+23(SB)/1, $0x36
+DATA even16split<>+24(SB)/1, $0x18
+DATA even16split<>+25(SB)/1, $0x38
+DATA even16split<>+26(SB)/1, $0x1a
+DATA even16split<>+27(SB)/1, $0x3a
+DATA even16split<>+28(SB)/1, $0x1c
+DATA even16split<>+29(SB)/1, $0x3c
+DATA even16split<>+30(SB)/1, $0x1e
+DATA even16split<>+31(SB)/1, $0x3e
+GLOBL even16split<>(SB), RODATA|NOPTR, $32
 
-DATA quarters64<>+0(SB)/8, $0x0000000000000000
-DATA quarters64<>+8(SB)/8, $0x0000000000000002
-DATA quarters64<>+16(SB)/8, $0x0000000000000004
-DATA quarters64<>+24(SB)/8, $0x0000000000000006
-DATA quarters64<>+32(SB)/8, $0x0000000000000001
-DATA quarters64<>+40(SB)/8, $0x0000000000000003
-DATA quarters64<>+48(SB)/8, $0x0000000000000005
-DATA quarters64<>+56(SB)/8, $0x0000000000000007
-GLOBL quarters64<>(SB), RODATA|NOPTR, $64
+DATA quarters64<>+0(SB)/1, $0x00
+DATA quarters64<>+1(SB)/1, $0x02
+DATA quarters64<>+2(SB)/1, $0x04
+DATA quarters64<>+3(SB)/1, $0x06
+DATA quarters64<>+4(SB)/1, $0x01
+DATA quarters64<>+5(SB)/1, $0x03
+DATA quarters64<>+6(SB)/1, $0x05
+DATA quarters64<>+7(SB)/1, $0x07
+GLOBL quarters64<>(SB), RODATA|NOPTR, $8
 
 // func quantizeAVX512F32I16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
@@ -2283,7 +2255,7 @@ TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
+	VPMOVZXBW    even16<>+0(SB), Z0
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -2439,18 +2411,18 @@ near18:
 	JMP     divided20
 
 reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z8, Z8
 
 divided20:
 	VCMPPS        $0x07, Z5, Z5, K1
@@ -2533,9 +2505,9 @@ strand26:
 	JMP          divided28
 
 reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z3
 
 divided28:
 	VCMPPS        $0x07, Z3, Z3, K2
@@ -2631,7 +2603,7 @@ row:
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
 	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
 	VDIVPS       Z1, Z14, Z14
@@ -2759,18 +2731,18 @@ loaded41:
 	JMP     divided43
 
 reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z1, Z15, Z15
+	VMULPS       Z15, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z4, Z15, Z15
+	VMULPS       Z15, Z14, Z14
 
 divided43:
 	VCMPPS        $0x07, Z11, Z11, K1
@@ -2843,9 +2815,9 @@ loaded49:
 	JMP       divided51
 
 reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z12
+	VDIVPS       Z1, Z12, Z12
+	VMULPS       Z12, Z11, Z11
 
 divided51:
 	VCMPPS        $0x07, Z11, Z11, K2
@@ -2878,39 +2850,39 @@ last:
 	VZEROUPPER
 	RET
 
-DATA even16<>+0(SB)/2, $0x0000
-DATA even16<>+2(SB)/2, $0x0002
-DATA even16<>+4(SB)/2, $0x0004
-DATA even16<>+6(SB)/2, $0x0006
-DATA even16<>+8(SB)/2, $0x0008
-DATA even16<>+10(SB)/2, $0x000a
-DATA even16<>+12(SB)/2, $0x000c
-DATA even16<>+14(SB)/2, $0x000e
-DATA even16<>+16(SB)/2, $0x0010
-DATA even16<>+18(SB)/2, $0x0012
-DATA even16<>+20(SB)/2, $0x0014
-DATA even16<>+22(SB)/2, $0x0016
-DATA even16<>+24(SB)/2, $0x0018
-DATA even16<>+26(SB)/2, $0x001a
-DATA even16<>+28(SB)/2, $0x001c
-DATA even16<>+30(SB)/2, $0x001e
-DATA even16<>+32(SB)/2, $0x0020
-DATA even16<>+34(SB)/2, $0x0022
-DATA even16<>+36(SB)/2, $0x0024
-DATA even16<>+38(SB)/2, $0x0026
-DATA even16<>+40(SB)/2, $0x0028
-DATA even16<>+42(SB)/2, $0x002a
-DATA even16<>+44(SB)/2, $0x002c
-DATA even16<>+46(SB)/2, $0x002e
-DATA even16<>+48(SB)/2, $0x0030
-DATA even16<>+50(SB)/2, $0x0032
-DATA even16<>+52(SB)/2, $0x0034
-DATA even16<>+54(SB)/2, $0x0036
-DATA even16<>+56(SB)/2, $0x0038
-DATA even16<>+58(SB)/2, $0x003a
-DATA even16<>+60(SB)/2, $0x003c
-DATA even16<>+62(SB)/2, $0x003e
-GLOBL even16<>(SB), RODATA|NOPTR, $64
+DATA even16<>+0(SB)/1, $0x00
+DATA even16<>+1(SB)/1, $0x02
+DATA even16<>+2(SB)/1, $0x04
+DATA even16<>+3(SB)/1, $0x06
+DATA even16<>+4(SB)/1, $0x08
+DATA even16<>+5(SB)/1, $0x0a
+DATA even16<>+6(SB)/1, $0x0c
+DATA even16<>+7(SB)/1, $0x0e
+DATA even16<>+8(SB)/1, $0x10
+DATA even16<>+9(SB)/1, $0x12
+DATA even16<>+10(SB)/1, $0x14
+DATA even16<>+11(SB)/1, $0x16
+DATA even16<>+12(SB)/1, $0x18
+DATA even16<>+13(SB)/1, $0x1a
+DATA even16<>+14(SB)/1, $0x1c
+DATA even16<>+15(SB)/1, $0x1e
+DATA even16<>+16(SB)/1, $0x20
+DATA even16<>+17(SB)/1, $0x22
+DATA even16<>+18(SB)/1, $0x24
+DATA even16<>+19(SB)/1, $0x26
+DATA even16<>+20(SB)/1, $0x28
+DATA even16<>+21(SB)/1, $0x2a
+DATA even16<>+22(SB)/1, $0x2c
+DATA even16<>+23(SB)/1, $0x2e
+DATA even16<>+24(SB)/1, $0x30
+DATA even16<>+25(SB)/1, $0x32
+DATA even16<>+26(SB)/1, $0x34
+DATA even16<>+27(SB)/1, $0x36
+DATA even16<>+28(SB)/1, $0x38
+DATA even16<>+29(SB)/1, $0x3a
+DATA even16<>+30(SB)/1, $0x3c
+DATA even16<>+31(SB)/1, $0x3e
+GLOBL even16<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F32I32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
@@ -3011,15 +2983,15 @@ near11:
 	VCVTPS2DQ     Z6, Z12
 	VCVTPS2DQ     Z8, Z13
 	VCVTPS2DQ     Z9, Z14
-	VMOVUPS       all32_4f000000<>+0(SB), Z15
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
 	VCMPPS        $0x1d, Z15, Z10, K1
 	VCMPPS        $0x1d, Z15, Z6, K2
 	VCMPPS        $0x1d, Z15, Z8, K3
 	VCMPPS        $0x1d, Z15, Z9, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
 	JNE           around12
 	VMOVDQU64     Z11, (BX)
@@ -3085,18 +3057,18 @@ near18:
 	JMP     divided20
 
 reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
 
 divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
@@ -3123,15 +3095,15 @@ divided20:
 	VCVTPS2DQ     Z5, Z9
 	VCVTPS2DQ     Z6, Z10
 	VCVTPS2DQ     Z7, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
 	VCMPPS        $0x1d, Z12, Z4, K1
 	VCMPPS        $0x1d, Z12, Z5, K2
 	VCMPPS        $0x1d, Z12, Z6, K3
 	VCMPPS        $0x1d, Z12, Z7, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
 	JNE           around21
 	VMOVDQU64     Z8, (BX)
@@ -3188,9 +3160,9 @@ strand26:
 	JMP          divided28
 
 reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z2
 
 divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
@@ -3199,9 +3171,9 @@ divided28:
 	VMINPS        Z1, Z2, Z2
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z4
 	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z3
 	VMOVDQU32     Z3, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
@@ -3289,7 +3261,7 @@ row:
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
 	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
 	VDIVPS       Z0, Z13, Z13
@@ -3352,15 +3324,15 @@ near34:
 	VCVTPS2DQ     Z14, Z19
 	VCVTPS2DQ     Z15, Z20
 	VCVTPS2DQ     Z16, Z21
-	VMOVUPS       all32_4f000000<>+0(SB), Z22
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z22
 	VCMPPS        $0x1d, Z22, Z17, K1
 	VCMPPS        $0x1d, Z22, Z14, K2
 	VCMPPS        $0x1d, Z22, Z15, K3
 	VCMPPS        $0x1d, Z22, Z16, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z18
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z19
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
 	JNE           around35
 	VMOVDQU64     Z18, (BX)
@@ -3426,18 +3398,18 @@ loaded41:
 	JMP     divided43
 
 reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z0, Z14, Z14
+	VMULPS       Z14, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z3, Z14, Z14
+	VMULPS       Z14, Z13, Z13
 
 divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
@@ -3464,15 +3436,15 @@ divided43:
 	VCVTPS2DQ     Z11, Z15
 	VCVTPS2DQ     Z12, Z16
 	VCVTPS2DQ     Z13, Z17
-	VMOVUPS       all32_4f000000<>+0(SB), Z18
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z18
 	VCMPPS        $0x1d, Z18, Z10, K1
 	VCMPPS        $0x1d, Z18, Z11, K2
 	VCMPPS        $0x1d, Z18, Z12, K3
 	VCMPPS        $0x1d, Z18, Z13, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z14
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z15
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
 	JNE           around44
 	VMOVDQU64     Z14, (BX)
@@ -3519,9 +3491,9 @@ loaded49:
 	JMP       divided51
 
 reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z0, Z11, Z11
+	VMULPS       Z11, Z10, Z10
 
 divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
@@ -3530,9 +3502,9 @@ divided51:
 	VMINPS        Z9, Z10, Z10
 	VMAXPS        Z8, Z10, Z10
 	VCVTPS2DQ     Z10, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
 	VCMPPS        $0x1d, Z12, Z10, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z11
 	VMOVDQU32     Z11, K1, (BX)
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
@@ -3565,15 +3537,7 @@ DATA all32_4f000000<>+16(SB)/4, $0x4f000000
 DATA all32_4f000000<>+20(SB)/4, $0x4f000000
 DATA all32_4f000000<>+24(SB)/4, $0x4f000000
 DATA all32_4f000000<>+28(SB)/4, $0x4f000000
-DATA all32_4f000000<>+32(SB)/4, $0x4f000000
-DATA all32_4f000000<>+36(SB)/4, $0x4f000000
-DATA all32_4f000000<>+40(SB)/4, $0x4f000000
-DATA all32_4f000000<>+44(SB)/4, $0x4f000000
-DATA all32_4f000000<>+48(SB)/4, $0x4f000000
-DATA all32_4f000000<>+52(SB)/4, $0x4f000000
-DATA all32_4f000000<>+56(SB)/4, $0x4f000000
-DATA all32_4f000000<>+60(SB)/4, $0x4f000000
-GLOBL all32_4f000000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_4f000000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fffffff<>+0(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+4(SB)/4, $0x7fffffff
@@ -3583,15 +3547,7 @@ DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
-GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F64I16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -3602,7 +3558,7 @@ TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
+	VPMOVZXBW    even16<>+0(SB), Z0
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -3662,18 +3618,18 @@ near10:
 	JMP     divided12
 
 reciprocal11:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z3, Z9, Z9
-	VMULPD  Z9, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z3, Z9, Z9
-	VMULPD  Z9, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z3, Z9, Z9
-	VMULPD  Z9, Z7, Z7
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
-	VDIVPD  Z3, Z9, Z9
-	VMULPD  Z9, Z8, Z8
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z3, Z9, Z9
+	VMULPD       Z9, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z3, Z9, Z9
+	VMULPD       Z9, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z3, Z9, Z9
+	VMULPD       Z9, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z3, Z9, Z9
+	VMULPD       Z9, Z8, Z8
 
 divided12:
 	VCMPPD        $0x07, Z5, Z5, K1
@@ -3754,9 +3710,9 @@ strand18:
 	JMP          divided20
 
 reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
-	VDIVPD  Z3, Z6, Z6
-	VMULPD  Z6, Z5, Z3
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z3, Z6, Z6
+	VMULPD       Z6, Z5, Z3
 
 divided20:
 	VCMPPD        $0x07, Z3, Z3, K2
@@ -3863,18 +3819,18 @@ loaded27:
 	JMP     divided29
 
 reciprocal28:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z1, Z15, Z15
-	VMULPD  Z15, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z2, Z15, Z15
-	VMULPD  Z15, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z3, Z15, Z15
-	VMULPD  Z15, Z13, Z13
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z15
-	VDIVPD  Z4, Z15, Z15
-	VMULPD  Z15, Z14, Z14
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z1, Z15, Z15
+	VMULPD       Z15, Z11, Z11
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z2, Z15, Z15
+	VMULPD       Z15, Z12, Z12
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z3, Z15, Z15
+	VMULPD       Z15, Z13, Z13
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z4, Z15, Z15
+	VMULPD       Z15, Z14, Z14
 
 divided29:
 	VCMPPD        $0x07, Z11, Z11, K1
@@ -3945,9 +3901,9 @@ loaded35:
 	JMP       divided37
 
 reciprocal36:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z12
-	VDIVPD  Z1, Z12, Z12
-	VMULPD  Z12, Z11, Z11
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z12
+	VDIVPD       Z1, Z12, Z12
+	VMULPD       Z12, Z11, Z11
 
 divided37:
 	VCMPPD        $0x07, Z11, Z11, K2
@@ -4048,18 +4004,18 @@ near10:
 	JMP     divided12
 
 reciprocal11:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
 
 divided12:
 	VCMPPD        $0x07, Z4, Z4, K1
@@ -4140,9 +4096,9 @@ strand18:
 	JMP          divided20
 
 reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z2
 
 divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
@@ -4249,18 +4205,18 @@ loaded27:
 	JMP     divided29
 
 reciprocal28:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z0, Z14, Z14
-	VMULPD  Z14, Z10, Z10
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z1, Z14, Z14
-	VMULPD  Z14, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z2, Z14, Z14
-	VMULPD  Z14, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z3, Z14, Z14
-	VMULPD  Z14, Z13, Z13
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z0, Z14, Z14
+	VMULPD       Z14, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z1, Z14, Z14
+	VMULPD       Z14, Z11, Z11
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z2, Z14, Z14
+	VMULPD       Z14, Z12, Z12
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z3, Z14, Z14
+	VMULPD       Z14, Z13, Z13
 
 divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
@@ -4331,9 +4287,9 @@ loaded35:
 	JMP       divided37
 
 reciprocal36:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
-	VDIVPD  Z0, Z11, Z11
-	VMULPD  Z11, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD       Z0, Z11, Z11
+	VMULPD       Z11, Z10, Z10
 
 divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
@@ -4375,7 +4331,7 @@ TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    even16<>+0(SB), Z0
+	VPMOVZXBW    even16<>+0(SB), Z0
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -4567,18 +4523,18 @@ done22:
 	JMP    divided26
 
 reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z7, Z7
-	VMOVUPS all32_3f800000<>+0(SB), Z9
-	VDIVPS  Z3, Z9, Z9
-	VMULPS  Z9, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z8, Z8
 
 divided26:
 	VCMPPS        $0x07, Z5, Z5, K1
@@ -4672,9 +4628,9 @@ done33:
 	JMP    divided37
 
 reciprocal36:
-	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z3, Z6, Z6
-	VMULPS  Z6, Z5, Z3
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z3
 
 divided37:
 	VCMPPS        $0x07, Z3, Z3, K2
@@ -4770,7 +4726,7 @@ row:
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
 	JNE          divide40
-	VMOVUPS      all32_3f800000<>+0(SB), Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
 	VDIVPS       Z1, Z14, Z14
@@ -4934,18 +4890,18 @@ done54:
 	JMP    divided58
 
 reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z1, Z15, Z15
-	VMULPS  Z15, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z2, Z15, Z15
-	VMULPS  Z15, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z3, Z15, Z15
-	VMULPS  Z15, Z13, Z13
-	VMOVUPS all32_3f800000<>+0(SB), Z15
-	VDIVPS  Z4, Z15, Z15
-	VMULPS  Z15, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z1, Z15, Z15
+	VMULPS       Z15, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z4, Z15, Z15
+	VMULPS       Z15, Z14, Z14
 
 divided58:
 	VCMPPS        $0x07, Z11, Z11, K1
@@ -5029,9 +4985,9 @@ done65:
 	JMP    divided69
 
 reciprocal68:
-	VMOVUPS all32_3f800000<>+0(SB), Z12
-	VDIVPS  Z1, Z12, Z12
-	VMULPS  Z12, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z12
+	VDIVPS       Z1, Z12, Z12
+	VMULPS       Z12, Z11, Z11
 
 divided69:
 	VCMPPS        $0x07, Z11, Z11, K2
@@ -5181,15 +5137,15 @@ done12:
 	VCVTPS2DQ     Z6, Z12
 	VCVTPS2DQ     Z8, Z13
 	VCVTPS2DQ     Z9, Z14
-	VMOVUPS       all32_4f000000<>+0(SB), Z15
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
 	VCMPPS        $0x1d, Z15, Z10, K1
 	VCMPPS        $0x1d, Z15, Z6, K2
 	VCMPPS        $0x1d, Z15, Z8, K3
 	VCMPPS        $0x1d, Z15, Z9, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z11
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z12
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z13
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z14
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
 	JNE           around15
 	VMOVDQU64     Z11, (BX)
@@ -5273,18 +5229,18 @@ done22:
 	JMP    divided26
 
 reciprocal25:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
 
 divided26:
 	VCMPPS        $0x07, Z4, Z4, K1
@@ -5311,15 +5267,15 @@ divided26:
 	VCVTPS2DQ     Z5, Z9
 	VCVTPS2DQ     Z6, Z10
 	VCVTPS2DQ     Z7, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
 	VCMPPS        $0x1d, Z12, Z4, K1
 	VCMPPS        $0x1d, Z12, Z5, K2
 	VCMPPS        $0x1d, Z12, Z6, K3
 	VCMPPS        $0x1d, Z12, Z7, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z8
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z9
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z10
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
 	JNE           around27
 	VMOVDQU64     Z8, (BX)
@@ -5387,9 +5343,9 @@ done33:
 	JMP    divided37
 
 reciprocal36:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z2
 
 divided37:
 	VCMPPS        $0x07, Z2, Z2, K2
@@ -5398,9 +5354,9 @@ divided37:
 	VMINPS        Z1, Z2, Z2
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z3
-	VMOVUPS       all32_4f000000<>+0(SB), Z4
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z4
 	VCMPPS        $0x1d, Z4, Z2, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z3
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z3
 	VMOVDQU32     Z3, K1, (BX)
 	ADDQ          128(CX), DX
 	ADDQ          192(CX), BX
@@ -5488,7 +5444,7 @@ row:
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
 	JNE          divide40
-	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
 	VDIVPS       Z0, Z13, Z13
@@ -5569,15 +5525,15 @@ done44:
 	VCVTPS2DQ     Z14, Z19
 	VCVTPS2DQ     Z15, Z20
 	VCVTPS2DQ     Z16, Z21
-	VMOVUPS       all32_4f000000<>+0(SB), Z22
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z22
 	VCMPPS        $0x1d, Z22, Z17, K1
 	VCMPPS        $0x1d, Z22, Z14, K2
 	VCMPPS        $0x1d, Z22, Z15, K3
 	VCMPPS        $0x1d, Z22, Z16, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z18
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z19
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z20
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z21
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z18
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z19
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
 	JNE           around47
 	VMOVDQU64     Z18, (BX)
@@ -5661,18 +5617,18 @@ done54:
 	JMP    divided58
 
 reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z0, Z14, Z14
+	VMULPS       Z14, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z3, Z14, Z14
+	VMULPS       Z14, Z13, Z13
 
 divided58:
 	VCMPPS        $0x07, Z10, Z10, K1
@@ -5699,15 +5655,15 @@ divided58:
 	VCVTPS2DQ     Z11, Z15
 	VCVTPS2DQ     Z12, Z16
 	VCVTPS2DQ     Z13, Z17
-	VMOVUPS       all32_4f000000<>+0(SB), Z18
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z18
 	VCMPPS        $0x1d, Z18, Z10, K1
 	VCMPPS        $0x1d, Z18, Z11, K2
 	VCMPPS        $0x1d, Z18, Z12, K3
 	VCMPPS        $0x1d, Z18, Z13, K4
-	VMOVDQU32     all32_7fffffff<>+0(SB), K1, Z14
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z15
-	VMOVDQU32     all32_7fffffff<>+0(SB), K3, Z16
-	VMOVDQU32     all32_7fffffff<>+0(SB), K4, Z17
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z14
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z15
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
 	JNE           around59
 	VMOVDQU64     Z14, (BX)
@@ -5765,9 +5721,9 @@ done65:
 	JMP    divided69
 
 reciprocal68:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z0, Z11, Z11
+	VMULPS       Z11, Z10, Z10
 
 divided69:
 	VCMPPS        $0x07, Z10, Z10, K2
@@ -5776,9 +5732,9 @@ divided69:
 	VMINPS        Z9, Z10, Z10
 	VMAXPS        Z8, Z10, Z10
 	VCVTPS2DQ     Z10, Z11
-	VMOVUPS       all32_4f000000<>+0(SB), Z12
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
 	VCMPPS        $0x1d, Z12, Z10, K2
-	VMOVDQU32     all32_7fffffff<>+0(SB), K2, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z11
 	VMOVDQU32     Z11, K1, (BX)
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
@@ -5963,18 +5919,18 @@ near18:
 	JMP     divided20
 
 reciprocal19:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
 
 divided20:
 	VCMPPS        $0x07, Z4, Z4, K1
@@ -6053,9 +6009,9 @@ strand26:
 	JMP          divided28
 
 reciprocal27:
-	VMOVUPS all32_3f800000<>+0(SB), Z5
-	VDIVPS  Z2, Z5, Z5
-	VMULPS  Z5, Z4, Z2
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z2
 
 divided28:
 	VCMPPS        $0x07, Z2, Z2, K2
@@ -6150,7 +6106,7 @@ row:
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
 	JNE          divide31
-	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
 	VDIVPS       Z0, Z13, Z13
@@ -6274,18 +6230,18 @@ loaded41:
 	JMP     divided43
 
 reciprocal42:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z0, Z14, Z14
-	VMULPS  Z14, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z1, Z14, Z14
-	VMULPS  Z14, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z12, Z12
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z3, Z14, Z14
-	VMULPS  Z14, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z0, Z14, Z14
+	VMULPS       Z14, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z1, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z3, Z14, Z14
+	VMULPS       Z14, Z13, Z13
 
 divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
@@ -6354,9 +6310,9 @@ loaded49:
 	JMP       divided51
 
 reciprocal50:
-	VMOVUPS all32_3f800000<>+0(SB), Z11
-	VDIVPS  Z0, Z11, Z11
-	VMULPS  Z11, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z0, Z11, Z11
+	VMULPS       Z11, Z10, Z10
 
 divided51:
 	VCMPPS        $0x07, Z10, Z10, K2
@@ -6456,18 +6412,18 @@ near10:
 	JMP     divided12
 
 reciprocal11:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
 
 divided12:
 	VCMPPD        $0x07, Z4, Z4, K1
@@ -6546,9 +6502,9 @@ strand18:
 	JMP          divided20
 
 reciprocal19:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD  Z2, Z5, Z5
-	VMULPD  Z5, Z4, Z2
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z2
 
 divided20:
 	VCMPPD        $0x07, Z2, Z2, K2
@@ -6654,18 +6610,18 @@ loaded27:
 	JMP     divided29
 
 reciprocal28:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z0, Z14, Z14
-	VMULPD  Z14, Z10, Z10
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z1, Z14, Z14
-	VMULPD  Z14, Z11, Z11
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z2, Z14, Z14
-	VMULPD  Z14, Z12, Z12
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
-	VDIVPD  Z3, Z14, Z14
-	VMULPD  Z14, Z13, Z13
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z0, Z14, Z14
+	VMULPD       Z14, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z1, Z14, Z14
+	VMULPD       Z14, Z11, Z11
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z2, Z14, Z14
+	VMULPD       Z14, Z12, Z12
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
+	VDIVPD       Z3, Z14, Z14
+	VMULPD       Z14, Z13, Z13
 
 divided29:
 	VCMPPD        $0x07, Z10, Z10, K1
@@ -6734,9 +6690,9 @@ loaded35:
 	JMP       divided37
 
 reciprocal36:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z11
-	VDIVPD  Z0, Z11, Z11
-	VMULPD  Z11, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
+	VDIVPD       Z0, Z11, Z11
+	VMULPD       Z11, Z10, Z10
 
 divided37:
 	VCMPPD        $0x07, Z10, Z10, K2
@@ -6777,11 +6733,11 @@ TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_10000<>+0(SB), Z0
-	VMOVDQU64    all32_7fff<>+0(SB), Z1
-	VMOVDQU64    all32_8000<>+0(SB), Z2
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
-	VMOVDQU64    odd16<>+0(SB), Z4
+	VPBROADCASTQ all32_10000<>+0(SB), Z0
+	VPBROADCASTQ all32_7fff<>+0(SB), Z1
+	VPBROADCASTQ all32_8000<>+0(SB), Z2
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z3
+	VPMOVZXBW    odd16<>+0(SB), Z4
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
 	JEQ          one1
@@ -7016,18 +6972,18 @@ done27:
 	JMP    divided31
 
 reciprocal30:
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z9, Z9
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z10, Z10
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z11, Z11
-	VMOVUPS all32_3f800000<>+0(SB), Z13
-	VDIVPS  Z7, Z13, Z13
-	VMULPS  Z13, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z12, Z12
 
 divided31:
 	VCMPPS        $0x07, Z9, Z9, K1
@@ -7164,9 +7120,9 @@ done43:
 	JMP    divided47
 
 reciprocal46:
-	VMOVUPS all32_3f800000<>+0(SB), Z10
-	VDIVPS  Z7, Z10, Z10
-	VMULPS  Z10, Z9, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z7, Z10, Z10
+	VMULPS       Z10, Z9, Z7
 
 divided47:
 	VCMPPS        $0x07, Z7, Z7, K2
@@ -7278,7 +7234,7 @@ row:
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
 	JNE          divide53
-	VMOVUPS      all32_3f800000<>+0(SB), Z18
+	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
 	VDIVPS       Z5, Z18, Z18
@@ -7485,18 +7441,18 @@ done72:
 	JMP    divided76
 
 reciprocal75:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z5, Z19, Z19
-	VMULPS  Z19, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z6, Z19, Z19
-	VMULPS  Z19, Z16, Z16
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z7, Z19, Z19
-	VMULPS  Z19, Z17, Z17
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z8, Z19, Z19
-	VMULPS  Z19, Z18, Z18
+	VBROADCASTSS all32_3f800000<>+0(SB), Z19
+	VDIVPS       Z5, Z19, Z19
+	VMULPS       Z19, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z19
+	VDIVPS       Z6, Z19, Z19
+	VMULPS       Z19, Z16, Z16
+	VBROADCASTSS all32_3f800000<>+0(SB), Z19
+	VDIVPS       Z7, Z19, Z19
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS all32_3f800000<>+0(SB), Z19
+	VDIVPS       Z8, Z19, Z19
+	VMULPS       Z19, Z18, Z18
 
 divided76:
 	VCMPPS        $0x07, Z15, Z15, K1
@@ -7623,9 +7579,9 @@ done88:
 	JMP    divided92
 
 reciprocal91:
-	VMOVUPS all32_3f800000<>+0(SB), Z16
-	VDIVPS  Z5, Z16, Z16
-	VMULPS  Z16, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z5, Z16, Z16
+	VMULPS       Z16, Z15, Z15
 
 divided92:
 	VCMPPS        $0x07, Z15, Z15, K2
@@ -7682,15 +7638,7 @@ DATA all32_10000<>+16(SB)/4, $0x00010000
 DATA all32_10000<>+20(SB)/4, $0x00010000
 DATA all32_10000<>+24(SB)/4, $0x00010000
 DATA all32_10000<>+28(SB)/4, $0x00010000
-DATA all32_10000<>+32(SB)/4, $0x00010000
-DATA all32_10000<>+36(SB)/4, $0x00010000
-DATA all32_10000<>+40(SB)/4, $0x00010000
-DATA all32_10000<>+44(SB)/4, $0x00010000
-DATA all32_10000<>+48(SB)/4, $0x00010000
-DATA all32_10000<>+52(SB)/4, $0x00010000
-DATA all32_10000<>+56(SB)/4, $0x00010000
-DATA all32_10000<>+60(SB)/4, $0x00010000
-GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fff<>+0(SB)/4, $0x00007fff
 DATA all32_7fff<>+4(SB)/4, $0x00007fff
@@ -7700,15 +7648,7 @@ DATA all32_7fff<>+16(SB)/4, $0x00007fff
 DATA all32_7fff<>+20(SB)/4, $0x00007fff
 DATA all32_7fff<>+24(SB)/4, $0x00007fff
 DATA all32_7fff<>+28(SB)/4, $0x00007fff
-DATA all32_7fff<>+32(SB)/4, $0x00007fff
-DATA all32_7fff<>+36(SB)/4, $0x00007fff
-DATA all32_7fff<>+40(SB)/4, $0x00007fff
-DATA all32_7fff<>+44(SB)/4, $0x00007fff
-DATA all32_7fff<>+48(SB)/4, $0x00007fff
-DATA all32_7fff<>+52(SB)/4, $0x00007fff
-DATA all32_7fff<>+56(SB)/4, $0x00007fff
-DATA all32_7fff<>+60(SB)/4, $0x00007fff
-GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $32
 
 DATA all32_8000<>+0(SB)/4, $0x00008000
 DATA all32_8000<>+4(SB)/4, $0x00008000
@@ -7718,15 +7658,7 @@ DATA all32_8000<>+16(SB)/4, $0x00008000
 DATA all32_8000<>+20(SB)/4, $0x00008000
 DATA all32_8000<>+24(SB)/4, $0x00008000
 DATA all32_8000<>+28(SB)/4, $0x00008000
-DATA all32_8000<>+32(SB)/4, $0x00008000
-DATA all32_8000<>+36(SB)/4, $0x00008000
-DATA all32_8000<>+40(SB)/4, $0x00008000
-DATA all32_8000<>+44(SB)/4, $0x00008000
-DATA all32_8000<>+48(SB)/4, $0x00008000
-DATA all32_8000<>+52(SB)/4, $0x00008000
-DATA all32_8000<>+56(SB)/4, $0x00008000
-DATA all32_8000<>+60(SB)/4, $0x00008000
-GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -7736,49 +7668,41 @@ DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $32
 
-DATA odd16<>+0(SB)/2, $0x0001
-DATA odd16<>+2(SB)/2, $0x0003
-DATA odd16<>+4(SB)/2, $0x0005
-DATA odd16<>+6(SB)/2, $0x0007
-DATA odd16<>+8(SB)/2, $0x0009
-DATA odd16<>+10(SB)/2, $0x000b
-DATA odd16<>+12(SB)/2, $0x000d
-DATA odd16<>+14(SB)/2, $0x000f
-DATA odd16<>+16(SB)/2, $0x0011
-DATA odd16<>+18(SB)/2, $0x0013
-DATA odd16<>+20(SB)/2, $0x0015
-DATA odd16<>+22(SB)/2, $0x0017
-DATA odd16<>+24(SB)/2, $0x0019
-DATA odd16<>+26(SB)/2, $0x001b
-DATA odd16<>+28(SB)/2, $0x001d
-DATA odd16<>+30(SB)/2, $0x001f
-DATA odd16<>+32(SB)/2, $0x0021
-DATA odd16<>+34(SB)/2, $0x0023
-DATA odd16<>+36(SB)/2, $0x0025
-DATA odd16<>+38(SB)/2, $0x0027
-DATA odd16<>+40(SB)/2, $0x0029
-DATA odd16<>+42(SB)/2, $0x002b
-DATA odd16<>+44(SB)/2, $0x002d
-DATA odd16<>+46(SB)/2, $0x002f
-DATA odd16<>+48(SB)/2, $0x0031
-DATA odd16<>+50(SB)/2, $0x0033
-DATA odd16<>+52(SB)/2, $0x0035
-DATA odd16<>+54(SB)/2, $0x0037
-DATA odd16<>+56(SB)/2, $0x0039
-DATA odd16<>+58(SB)/2, $0x003b
-DATA odd16<>+60(SB)/2, $0x003d
-DATA odd16<>+62(SB)/2, $0x003f
-GLOBL odd16<>(SB), RODATA|NOPTR, $64
+DATA odd16<>+0(SB)/1, $0x01
+DATA odd16<>+1(SB)/1, $0x03
+DATA odd16<>+2(SB)/1, $0x05
+DATA odd16<>+3(SB)/1, $0x07
+DATA odd16<>+4(SB)/1, $0x09
+DATA odd16<>+5(SB)/1, $0x0b
+DATA odd16<>+6(SB)/1, $0x0d
+DATA odd16<>+7(SB)/1, $0x0f
+DATA odd16<>+8(SB)/1, $0x11
+DATA odd16<>+9(SB)/1, $0x13
+DATA odd16<>+10(SB)/1, $0x15
+DATA odd16<>+11(SB)/1, $0x17
+DATA odd16<>+12(SB)/1, $0x19
+DATA odd16<>+13(SB)/1, $0x1b
+DATA odd16<>+14(SB)/1, $0x1d
+DATA odd16<>+15(SB)/1, $0x1f
+DATA odd16<>+16(SB)/1, $0x21
+DATA odd16<>+17(SB)/1, $0x23
+DATA odd16<>+18(SB)/1, $0x25
+DATA odd16<>+19(SB)/1, $0x27
+DATA odd16<>+20(SB)/1, $0x29
+DATA odd16<>+21(SB)/1, $0x2b
+DATA odd16<>+22(SB)/1, $0x2d
+DATA odd16<>+23(SB)/1, $0x2f
+DATA odd16<>+24(SB)/1, $0x31
+DATA odd16<>+25(SB)/1, $0x33
+DATA odd16<>+26(SB)/1, $0x35
+DATA odd16<>+27(SB)/1, $0x37
+DATA odd16<>+28(SB)/1, $0x39
+DATA odd16<>+29(SB)/1, $0x3b
+DATA odd16<>+30(SB)/1, $0x3d
+DATA odd16<>+31(SB)/1, $0x3f
+GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F32F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
@@ -7790,8 +7714,8 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
+	VPMOVZXBD    transposed32<>+0(SB), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
@@ -7848,95 +7772,95 @@ loaded6:
 	JMP     divided8
 
 reciprocal7:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z2, Z17, Z17
-	VMULPS  Z17, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z3, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z4, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z16, Z16
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z2, Z17, Z17
+	VMULPS       Z17, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z3, Z17, Z17
+	VMULPS       Z17, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z5, Z17, Z17
+	VMULPS       Z17, Z16, Z16
 
 divided8:
-	VMINPS    Z6, Z8, Z6
-	VMINPS    Z14, Z8, Z14
-	VMINPS    Z15, Z8, Z15
-	VMINPS    Z16, Z8, Z16
-	VMAXPS    Z6, Z7, Z6
-	VMAXPS    Z14, Z7, Z14
-	VMAXPS    Z15, Z7, Z15
-	VMAXPS    Z16, Z7, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS    (R8), Z17, Z17
-	VMAXPS    (R8), Z18, Z18
-	VMAXPS    (R8), Z19, Z19
-	VMAXPS    (R8), Z20, Z20
-	VPADDD    64(R8), Z17, Z17
-	VPADDD    64(R8), Z18, Z18
-	VPADDD    64(R8), Z19, Z19
-	VPADDD    64(R8), Z20, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z6, Z21
-	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
-	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VANDPS    all32_7fffffff<>+0(SB), Z16, Z24
-	VADDPS    Z17, Z21, Z21
-	VADDPS    Z18, Z22, Z22
-	VADDPS    Z19, Z23, Z23
-	VADDPS    Z20, Z24, Z24
-	VPSUBD    Z17, Z21, Z21
-	VPSUBD    Z18, Z22, Z22
-	VPSUBD    Z19, Z23, Z23
-	VPSUBD    Z20, Z24, Z24
-	VPSRLVD   128(R8), Z17, Z17
-	VPSRLVD   128(R8), Z18, Z18
-	VPSRLVD   128(R8), Z19, Z19
-	VPSRLVD   128(R8), Z20, Z20
-	VPADDD    Z17, Z21, Z17
-	VPADDD    Z18, Z22, Z18
-	VPADDD    Z19, Z23, Z19
-	VPADDD    Z20, Z24, Z20
-	VPSUBD    192(R8), Z17, Z17
-	VPSUBD    192(R8), Z18, Z18
-	VPSUBD    192(R8), Z19, Z19
-	VPSUBD    192(R8), Z20, Z20
-	VANDPS    all32_80000000<>+0(SB), Z6, Z21
-	VANDPS    all32_80000000<>+0(SB), Z14, Z22
-	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VANDPS    all32_80000000<>+0(SB), Z16, Z24
-	VPSRLD    $0x18, Z21, Z21
-	VPSRLD    $0x18, Z22, Z22
-	VPSRLD    $0x18, Z23, Z23
-	VPSRLD    $0x18, Z24, Z24
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VORPS     Z23, Z19, Z19
-	VORPS     Z24, Z20, Z20
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVUPS   256(R8), Z6
-	VBLENDMPS Z6, Z17, K1, Z9
-	VBLENDMPS Z6, Z18, K2, Z10
-	VBLENDMPS Z6, Z19, K3, Z11
-	VBLENDMPS Z6, Z20, K4, Z12
-	VPACKSSDW Z10, Z9, Z6
-	VPACKSSDW Z12, Z11, Z14
-	VPANDD    Z0, Z6, Z6
-	VPANDD    Z0, Z14, Z14
-	VPACKUSWB Z14, Z6, Z6
-	VPERMD    Z6, Z1, Z6
-	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU64 Z6, (BX)
-	JMP       stored10
+	VMINPS      Z6, Z8, Z6
+	VMINPS      Z14, Z8, Z14
+	VMINPS      Z15, Z8, Z15
+	VMINPS      Z16, Z8, Z16
+	VMAXPS      Z6, Z7, Z6
+	VMAXPS      Z14, Z7, Z14
+	VMAXPS      Z15, Z7, Z15
+	VMAXPS      Z16, Z7, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VANDPS.BCST all32_7f800000<>+0(SB), Z16, Z20
+	VMAXPS      (R8), Z17, Z17
+	VMAXPS      (R8), Z18, Z18
+	VMAXPS      (R8), Z19, Z19
+	VMAXPS      (R8), Z20, Z20
+	VPADDD      64(R8), Z17, Z17
+	VPADDD      64(R8), Z18, Z18
+	VPADDD      64(R8), Z19, Z19
+	VPADDD      64(R8), Z20, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z6, Z21
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z16, Z24
+	VADDPS      Z17, Z21, Z21
+	VADDPS      Z18, Z22, Z22
+	VADDPS      Z19, Z23, Z23
+	VADDPS      Z20, Z24, Z24
+	VPSUBD      Z17, Z21, Z21
+	VPSUBD      Z18, Z22, Z22
+	VPSUBD      Z19, Z23, Z23
+	VPSUBD      Z20, Z24, Z24
+	VPSRLVD     128(R8), Z17, Z17
+	VPSRLVD     128(R8), Z18, Z18
+	VPSRLVD     128(R8), Z19, Z19
+	VPSRLVD     128(R8), Z20, Z20
+	VPADDD      Z17, Z21, Z17
+	VPADDD      Z18, Z22, Z18
+	VPADDD      Z19, Z23, Z19
+	VPADDD      Z20, Z24, Z20
+	VPSUBD      192(R8), Z17, Z17
+	VPSUBD      192(R8), Z18, Z18
+	VPSUBD      192(R8), Z19, Z19
+	VPSUBD      192(R8), Z20, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z21
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z24
+	VPSRLD      $0x18, Z21, Z21
+	VPSRLD      $0x18, Z22, Z22
+	VPSRLD      $0x18, Z23, Z23
+	VPSRLD      $0x18, Z24, Z24
+	VORPS       Z21, Z17, Z17
+	VORPS       Z22, Z18, Z18
+	VORPS       Z23, Z19, Z19
+	VORPS       Z24, Z20, Z20
+	VCMPPS      $0x03, Z6, Z6, K1
+	VCMPPS      $0x03, Z14, Z14, K2
+	VCMPPS      $0x03, Z15, Z15, K3
+	VCMPPS      $0x03, Z16, Z16, K4
+	VMOVUPS     256(R8), Z6
+	VBLENDMPS   Z6, Z17, K1, Z9
+	VBLENDMPS   Z6, Z18, K2, Z10
+	VBLENDMPS   Z6, Z19, K3, Z11
+	VBLENDMPS   Z6, Z20, K4, Z12
+	VPACKSSDW   Z10, Z9, Z6
+	VPACKSSDW   Z12, Z11, Z14
+	VPANDD      Z0, Z6, Z6
+	VPANDD      Z0, Z14, Z14
+	VPACKUSWB   Z14, Z6, Z6
+	VPERMD      Z6, Z1, Z6
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU64   Z6, (BX)
+	JMP         stored10
 
 around9:
 	VMOVNTDQ Z6, (BX)
@@ -7973,35 +7897,35 @@ loaded14:
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z6, Z6
 
 divided16:
-	VMINPS    Z6, Z8, Z6
-	VMAXPS    Z6, Z7, Z6
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z14
-	VMAXPS    (R8), Z14, Z14
-	VPADDD    64(R8), Z14, Z14
-	VANDPS    all32_7fffffff<>+0(SB), Z6, Z15
-	VADDPS    Z14, Z15, Z15
-	VPSUBD    Z14, Z15, Z15
-	VPSRLVD   128(R8), Z14, Z14
-	VPADDD    Z14, Z15, Z14
-	VPSUBD    192(R8), Z14, Z14
-	VANDPS    all32_80000000<>+0(SB), Z6, Z15
-	VPSRLD    $0x18, Z15, Z15
-	VORPS     Z15, Z14, Z14
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVUPS   256(R8), Z6
-	VBLENDMPS Z6, Z14, K2, Z13
-	VPMOVDB   Z13, K1, (BX)
-	ADDQ      $+64, DX
-	ADDQ      $+16, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some11
+	VMINPS      Z6, Z8, Z6
+	VMAXPS      Z6, Z7, Z6
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
+	VMAXPS      (R8), Z14, Z14
+	VPADDD      64(R8), Z14, Z14
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z6, Z15
+	VADDPS      Z14, Z15, Z15
+	VPSUBD      Z14, Z15, Z15
+	VPSRLVD     128(R8), Z14, Z14
+	VPADDD      Z14, Z15, Z14
+	VPSUBD      192(R8), Z14, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z15
+	VPSRLD      $0x18, Z15, Z15
+	VORPS       Z15, Z14, Z14
+	VCMPPS      $0x03, Z6, Z6, K2
+	VMOVUPS     256(R8), Z6
+	VBLENDMPS   Z6, Z14, K2, Z13
+	VPMOVDB     Z13, K1, (BX)
+	ADDQ        $+64, DX
+	ADDQ        $+16, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some11
 
 done12:
 	DECQ 264(CX)
@@ -8027,15 +7951,7 @@ DATA all32_7f800000<>+16(SB)/4, $0x7f800000
 DATA all32_7f800000<>+20(SB)/4, $0x7f800000
 DATA all32_7f800000<>+24(SB)/4, $0x7f800000
 DATA all32_7f800000<>+28(SB)/4, $0x7f800000
-DATA all32_7f800000<>+32(SB)/4, $0x7f800000
-DATA all32_7f800000<>+36(SB)/4, $0x7f800000
-DATA all32_7f800000<>+40(SB)/4, $0x7f800000
-DATA all32_7f800000<>+44(SB)/4, $0x7f800000
-DATA all32_7f800000<>+48(SB)/4, $0x7f800000
-DATA all32_7f800000<>+52(SB)/4, $0x7f800000
-DATA all32_7f800000<>+56(SB)/4, $0x7f800000
-DATA all32_7f800000<>+60(SB)/4, $0x7f800000
-GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_80000000<>+0(SB)/4, $0x80000000
 DATA all32_80000000<>+4(SB)/4, $0x80000000
@@ -8045,15 +7961,7 @@ DATA all32_80000000<>+16(SB)/4, $0x80000000
 DATA all32_80000000<>+20(SB)/4, $0x80000000
 DATA all32_80000000<>+24(SB)/4, $0x80000000
 DATA all32_80000000<>+28(SB)/4, $0x80000000
-DATA all32_80000000<>+32(SB)/4, $0x80000000
-DATA all32_80000000<>+36(SB)/4, $0x80000000
-DATA all32_80000000<>+40(SB)/4, $0x80000000
-DATA all32_80000000<>+44(SB)/4, $0x80000000
-DATA all32_80000000<>+48(SB)/4, $0x80000000
-DATA all32_80000000<>+52(SB)/4, $0x80000000
-DATA all32_80000000<>+56(SB)/4, $0x80000000
-DATA all32_80000000<>+60(SB)/4, $0x80000000
-GLOBL all32_80000000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_80000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F64F8(n int, f *frame)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
@@ -8121,18 +8029,18 @@ loaded6:
 	JMP     divided8
 
 reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z0, Z16, Z16
-	VMULPD  Z16, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z1, Z16, Z16
-	VMULPD  Z16, Z13, Z13
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z2, Z16, Z16
-	VMULPD  Z16, Z14, Z14
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z16
-	VDIVPD  Z3, Z16, Z16
-	VMULPD  Z16, Z15, Z15
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z16
+	VDIVPD       Z0, Z16, Z16
+	VMULPD       Z16, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z16
+	VDIVPD       Z1, Z16, Z16
+	VMULPD       Z16, Z13, Z13
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z16
+	VDIVPD       Z2, Z16, Z16
+	VMULPD       Z16, Z14, Z14
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z16
+	VDIVPD       Z3, Z16, Z16
+	VMULPD       Z16, Z15, Z15
 
 divided8:
 	VMINPD       Z4, Z6, Z4
@@ -8143,10 +8051,10 @@ divided8:
 	VMAXPD       Z13, Z5, Z13
 	VMAXPD       Z14, Z5, Z14
 	VMAXPD       Z15, Z5, Z15
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z4, Z16
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z13, Z17
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z14, Z18
-	VANDPD       all64_7ff0000000000000<>+0(SB), Z15, Z19
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z4, Z16
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z13, Z17
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z14, Z18
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z15, Z19
 	VMAXPD       (R8), Z16, Z16
 	VMAXPD       (R8), Z17, Z17
 	VMAXPD       (R8), Z18, Z18
@@ -8155,10 +8063,10 @@ divided8:
 	VPADDQ       64(R8), Z17, Z17
 	VPADDQ       64(R8), Z18, Z18
 	VPADDQ       64(R8), Z19, Z19
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z4, Z20
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z13, Z21
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z14, Z22
-	VANDPD       all64_7fffffffffffffff<>+0(SB), Z15, Z23
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z4, Z20
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z13, Z21
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z14, Z22
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z15, Z23
 	VADDPD       Z16, Z20, Z20
 	VADDPD       Z17, Z21, Z21
 	VADDPD       Z18, Z22, Z22
@@ -8179,10 +8087,10 @@ divided8:
 	VPSUBQ       192(R8), Z17, Z17
 	VPSUBQ       192(R8), Z18, Z18
 	VPSUBQ       192(R8), Z19, Z19
-	VANDPD       all64_8000000000000000<>+0(SB), Z4, Z20
-	VANDPD       all64_8000000000000000<>+0(SB), Z13, Z21
-	VANDPD       all64_8000000000000000<>+0(SB), Z14, Z22
-	VANDPD       all64_8000000000000000<>+0(SB), Z15, Z23
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z4, Z20
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z13, Z21
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z14, Z22
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z15, Z23
 	VPSRLQ       $0x38, Z20, Z20
 	VPSRLQ       $0x38, Z21, Z21
 	VPSRLQ       $0x38, Z22, Z22
@@ -8250,36 +8158,36 @@ loaded14:
 	JMP       divided16
 
 reciprocal15:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z13
-	VDIVPD  Z0, Z13, Z13
-	VMULPD  Z13, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z0, Z13, Z13
+	VMULPD       Z13, Z4, Z4
 
 divided16:
-	VMINPD    Z4, Z6, Z4
-	VMAXPD    Z4, Z5, Z4
-	VANDPD    all64_7ff0000000000000<>+0(SB), Z4, Z13
-	VMAXPD    (R8), Z13, Z13
-	VPADDQ    64(R8), Z13, Z13
-	VANDPD    all64_7fffffffffffffff<>+0(SB), Z4, Z14
-	VADDPD    Z13, Z14, Z14
-	VPSUBQ    Z13, Z14, Z14
-	VPSRLVQ   128(R8), Z13, Z13
-	VPADDQ    Z13, Z14, Z13
-	VPSUBQ    192(R8), Z13, Z13
-	VANDPD    all64_8000000000000000<>+0(SB), Z4, Z14
-	VPSRLQ    $0x38, Z14, Z14
-	VORPD     Z14, Z13, Z13
-	VCMPPD    $0x03, Z4, Z4, K2
-	VMOVUPD   256(R8), Z4
-	VBLENDMPD Z4, Z13, K2, Z12
-	VPMOVQD   Z12, Y4
-	VPMOVDB   Y4, K1, (BX)
-	ADDQ      $+64, DX
-	ADDQ      $+8, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000008, AX
-	JMP       some11
+	VMINPD      Z4, Z6, Z4
+	VMAXPD      Z4, Z5, Z4
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z13
+	VMAXPD      (R8), Z13, Z13
+	VPADDQ      64(R8), Z13, Z13
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z4, Z14
+	VADDPD      Z13, Z14, Z14
+	VPSUBQ      Z13, Z14, Z14
+	VPSRLVQ     128(R8), Z13, Z13
+	VPADDQ      Z13, Z14, Z13
+	VPSUBQ      192(R8), Z13, Z13
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z14
+	VPSRLQ      $0x38, Z14, Z14
+	VORPD       Z14, Z13, Z13
+	VCMPPD      $0x03, Z4, Z4, K2
+	VMOVUPD     256(R8), Z4
+	VBLENDMPD   Z4, Z13, K2, Z12
+	VPMOVQD     Z12, Y4
+	VPMOVDB     Y4, K1, (BX)
+	ADDQ        $+64, DX
+	ADDQ        $+8, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000008, AX
+	JMP         some11
 
 done12:
 	DECQ 264(CX)
@@ -8301,31 +8209,19 @@ DATA all64_7ff0000000000000<>+0(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+8(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+16(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+24(SB)/8, $0x7ff0000000000000
-DATA all64_7ff0000000000000<>+32(SB)/8, $0x7ff0000000000000
-DATA all64_7ff0000000000000<>+40(SB)/8, $0x7ff0000000000000
-DATA all64_7ff0000000000000<>+48(SB)/8, $0x7ff0000000000000
-DATA all64_7ff0000000000000<>+56(SB)/8, $0x7ff0000000000000
-GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $64
+GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $32
 
 DATA all64_7fffffffffffffff<>+0(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+8(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+16(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+24(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+32(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+40(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+48(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+56(SB)/8, $0x7fffffffffffffff
-GLOBL all64_7fffffffffffffff<>(SB), RODATA|NOPTR, $64
+GLOBL all64_7fffffffffffffff<>(SB), RODATA|NOPTR, $32
 
 DATA all64_8000000000000000<>+0(SB)/8, $0x8000000000000000
 DATA all64_8000000000000000<>+8(SB)/8, $0x8000000000000000
 DATA all64_8000000000000000<>+16(SB)/8, $0x8000000000000000
 DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+32(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+40(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+48(SB)/8, $0x8000000000000000
-DATA all64_8000000000000000<>+56(SB)/8, $0x8000000000000000
-GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $64
+GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512H16F8(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
@@ -8337,8 +8233,8 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
-	VMOVDQU64    all32_ff00ff<>+0(SB), Z0
-	VMOVDQU64    transposed32<>+0(SB), Z1
+	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
+	VPMOVZXBD    transposed32<>+0(SB), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
@@ -8413,95 +8309,95 @@ done7:
 	JMP    divided11
 
 reciprocal10:
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z2, Z17, Z17
-	VMULPS  Z17, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z3, Z17, Z17
-	VMULPS  Z17, Z14, Z14
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z4, Z17, Z17
-	VMULPS  Z17, Z15, Z15
-	VMOVUPS all32_3f800000<>+0(SB), Z17
-	VDIVPS  Z5, Z17, Z17
-	VMULPS  Z17, Z16, Z16
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z2, Z17, Z17
+	VMULPS       Z17, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z3, Z17, Z17
+	VMULPS       Z17, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z5, Z17, Z17
+	VMULPS       Z17, Z16, Z16
 
 divided11:
-	VMINPS    Z6, Z8, Z6
-	VMINPS    Z14, Z8, Z14
-	VMINPS    Z15, Z8, Z15
-	VMINPS    Z16, Z8, Z16
-	VMAXPS    Z6, Z7, Z6
-	VMAXPS    Z14, Z7, Z14
-	VMAXPS    Z15, Z7, Z15
-	VMAXPS    Z16, Z7, Z16
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z17
-	VANDPS    all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS    all32_7f800000<>+0(SB), Z15, Z19
-	VANDPS    all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS    (R8), Z17, Z17
-	VMAXPS    (R8), Z18, Z18
-	VMAXPS    (R8), Z19, Z19
-	VMAXPS    (R8), Z20, Z20
-	VPADDD    64(R8), Z17, Z17
-	VPADDD    64(R8), Z18, Z18
-	VPADDD    64(R8), Z19, Z19
-	VPADDD    64(R8), Z20, Z20
-	VANDPS    all32_7fffffff<>+0(SB), Z6, Z21
-	VANDPS    all32_7fffffff<>+0(SB), Z14, Z22
-	VANDPS    all32_7fffffff<>+0(SB), Z15, Z23
-	VANDPS    all32_7fffffff<>+0(SB), Z16, Z24
-	VADDPS    Z17, Z21, Z21
-	VADDPS    Z18, Z22, Z22
-	VADDPS    Z19, Z23, Z23
-	VADDPS    Z20, Z24, Z24
-	VPSUBD    Z17, Z21, Z21
-	VPSUBD    Z18, Z22, Z22
-	VPSUBD    Z19, Z23, Z23
-	VPSUBD    Z20, Z24, Z24
-	VPSRLVD   128(R8), Z17, Z17
-	VPSRLVD   128(R8), Z18, Z18
-	VPSRLVD   128(R8), Z19, Z19
-	VPSRLVD   128(R8), Z20, Z20
-	VPADDD    Z17, Z21, Z17
-	VPADDD    Z18, Z22, Z18
-	VPADDD    Z19, Z23, Z19
-	VPADDD    Z20, Z24, Z20
-	VPSUBD    192(R8), Z17, Z17
-	VPSUBD    192(R8), Z18, Z18
-	VPSUBD    192(R8), Z19, Z19
-	VPSUBD    192(R8), Z20, Z20
-	VANDPS    all32_80000000<>+0(SB), Z6, Z21
-	VANDPS    all32_80000000<>+0(SB), Z14, Z22
-	VANDPS    all32_80000000<>+0(SB), Z15, Z23
-	VANDPS    all32_80000000<>+0(SB), Z16, Z24
-	VPSRLD    $0x18, Z21, Z21
-	VPSRLD    $0x18, Z22, Z22
-	VPSRLD    $0x18, Z23, Z23
-	VPSRLD    $0x18, Z24, Z24
-	VORPS     Z21, Z17, Z17
-	VORPS     Z22, Z18, Z18
-	VORPS     Z23, Z19, Z19
-	VORPS     Z24, Z20, Z20
-	VCMPPS    $0x03, Z6, Z6, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVUPS   256(R8), Z6
-	VBLENDMPS Z6, Z17, K1, Z9
-	VBLENDMPS Z6, Z18, K2, Z10
-	VBLENDMPS Z6, Z19, K3, Z11
-	VBLENDMPS Z6, Z20, K4, Z12
-	VPACKSSDW Z10, Z9, Z6
-	VPACKSSDW Z12, Z11, Z14
-	VPANDD    Z0, Z6, Z6
-	VPANDD    Z0, Z14, Z14
-	VPACKUSWB Z14, Z6, Z6
-	VPERMD    Z6, Z1, Z6
-	CMPB      76(CX), $0x00
-	JNE       around12
-	VMOVDQU64 Z6, (BX)
-	JMP       stored13
+	VMINPS      Z6, Z8, Z6
+	VMINPS      Z14, Z8, Z14
+	VMINPS      Z15, Z8, Z15
+	VMINPS      Z16, Z8, Z16
+	VMAXPS      Z6, Z7, Z6
+	VMAXPS      Z14, Z7, Z14
+	VMAXPS      Z15, Z7, Z15
+	VMAXPS      Z16, Z7, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VANDPS.BCST all32_7f800000<>+0(SB), Z16, Z20
+	VMAXPS      (R8), Z17, Z17
+	VMAXPS      (R8), Z18, Z18
+	VMAXPS      (R8), Z19, Z19
+	VMAXPS      (R8), Z20, Z20
+	VPADDD      64(R8), Z17, Z17
+	VPADDD      64(R8), Z18, Z18
+	VPADDD      64(R8), Z19, Z19
+	VPADDD      64(R8), Z20, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z6, Z21
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z16, Z24
+	VADDPS      Z17, Z21, Z21
+	VADDPS      Z18, Z22, Z22
+	VADDPS      Z19, Z23, Z23
+	VADDPS      Z20, Z24, Z24
+	VPSUBD      Z17, Z21, Z21
+	VPSUBD      Z18, Z22, Z22
+	VPSUBD      Z19, Z23, Z23
+	VPSUBD      Z20, Z24, Z24
+	VPSRLVD     128(R8), Z17, Z17
+	VPSRLVD     128(R8), Z18, Z18
+	VPSRLVD     128(R8), Z19, Z19
+	VPSRLVD     128(R8), Z20, Z20
+	VPADDD      Z17, Z21, Z17
+	VPADDD      Z18, Z22, Z18
+	VPADDD      Z19, Z23, Z19
+	VPADDD      Z20, Z24, Z20
+	VPSUBD      192(R8), Z17, Z17
+	VPSUBD      192(R8), Z18, Z18
+	VPSUBD      192(R8), Z19, Z19
+	VPSUBD      192(R8), Z20, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z21
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z24
+	VPSRLD      $0x18, Z21, Z21
+	VPSRLD      $0x18, Z22, Z22
+	VPSRLD      $0x18, Z23, Z23
+	VPSRLD      $0x18, Z24, Z24
+	VORPS       Z21, Z17, Z17
+	VORPS       Z22, Z18, Z18
+	VORPS       Z23, Z19, Z19
+	VORPS       Z24, Z20, Z20
+	VCMPPS      $0x03, Z6, Z6, K1
+	VCMPPS      $0x03, Z14, Z14, K2
+	VCMPPS      $0x03, Z15, Z15, K3
+	VCMPPS      $0x03, Z16, Z16, K4
+	VMOVUPS     256(R8), Z6
+	VBLENDMPS   Z6, Z17, K1, Z9
+	VBLENDMPS   Z6, Z18, K2, Z10
+	VBLENDMPS   Z6, Z19, K3, Z11
+	VBLENDMPS   Z6, Z20, K4, Z12
+	VPACKSSDW   Z10, Z9, Z6
+	VPACKSSDW   Z12, Z11, Z14
+	VPANDD      Z0, Z6, Z6
+	VPANDD      Z0, Z14, Z14
+	VPACKUSWB   Z14, Z6, Z6
+	VPERMD      Z6, Z1, Z6
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU64   Z6, (BX)
+	JMP         stored13
 
 around12:
 	VMOVNTDQ Z6, (BX)
@@ -8549,35 +8445,35 @@ done18:
 	JMP    divided22
 
 reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z14
-	VDIVPS  Z2, Z14, Z14
-	VMULPS  Z14, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z6, Z6
 
 divided22:
-	VMINPS    Z6, Z8, Z6
-	VMAXPS    Z6, Z7, Z6
-	VANDPS    all32_7f800000<>+0(SB), Z6, Z14
-	VMAXPS    (R8), Z14, Z14
-	VPADDD    64(R8), Z14, Z14
-	VANDPS    all32_7fffffff<>+0(SB), Z6, Z15
-	VADDPS    Z14, Z15, Z15
-	VPSUBD    Z14, Z15, Z15
-	VPSRLVD   128(R8), Z14, Z14
-	VPADDD    Z14, Z15, Z14
-	VPSUBD    192(R8), Z14, Z14
-	VANDPS    all32_80000000<>+0(SB), Z6, Z15
-	VPSRLD    $0x18, Z15, Z15
-	VORPS     Z15, Z14, Z14
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVUPS   256(R8), Z6
-	VBLENDMPS Z6, Z14, K2, Z13
-	VPMOVDB   Z13, K1, (BX)
-	ADDQ      $+32, DX
-	ADDQ      $+16, BX
-	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
-	SUBQ      $0x00000010, AX
-	JMP       some14
+	VMINPS      Z6, Z8, Z6
+	VMAXPS      Z6, Z7, Z6
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
+	VMAXPS      (R8), Z14, Z14
+	VPADDD      64(R8), Z14, Z14
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z6, Z15
+	VADDPS      Z14, Z15, Z15
+	VPSUBD      Z14, Z15, Z15
+	VPSRLVD     128(R8), Z14, Z14
+	VPADDD      Z14, Z15, Z14
+	VPSUBD      192(R8), Z14, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z15
+	VPSRLD      $0x18, Z15, Z15
+	VORPS       Z15, Z14, Z14
+	VCMPPS      $0x03, Z6, Z6, K2
+	VMOVUPS     256(R8), Z6
+	VBLENDMPS   Z6, Z14, K2, Z13
+	VPMOVDB     Z13, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+16, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x00000010, AX
+	JMP         some14
 
 done15:
 	DECQ 264(CX)
@@ -10462,15 +10358,7 @@ DATA all32_ffff<>+16(SB)/4, $0x0000ffff
 DATA all32_ffff<>+20(SB)/4, $0x0000ffff
 DATA all32_ffff<>+24(SB)/4, $0x0000ffff
 DATA all32_ffff<>+28(SB)/4, $0x0000ffff
-DATA all32_ffff<>+32(SB)/4, $0x0000ffff
-DATA all32_ffff<>+36(SB)/4, $0x0000ffff
-DATA all32_ffff<>+40(SB)/4, $0x0000ffff
-DATA all32_ffff<>+44(SB)/4, $0x0000ffff
-DATA all32_ffff<>+48(SB)/4, $0x0000ffff
-DATA all32_ffff<>+52(SB)/4, $0x0000ffff
-DATA all32_ffff<>+56(SB)/4, $0x0000ffff
-DATA all32_ffff<>+60(SB)/4, $0x0000ffff
-GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_ffff<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX2F32I32(n int, f *frame)
 // Requires: AVX, AVX2, FMA3, MMX+
@@ -13401,15 +13289,7 @@ DATA all32_1<>+16(SB)/4, $0x00000001
 DATA all32_1<>+20(SB)/4, $0x00000001
 DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX2F32F8(n int, f *frame)
 // Requires: AVX, AVX2, MMX+

@@ -20,23 +20,23 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ   BX, BX
-	JLE     added
-	VMOVUPS (DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS  Z4, Z0, Z0
-	VMOVUPS 64(DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS  Z4, Z1, Z1
-	VMOVUPS 128(DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS  Z4, Z2, Z2
-	VMOVUPS 192(DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS  Z4, Z3, Z3
-	ADDQ    $0x00000100, DX
-	DECQ    BX
-	JMP     stripe
+	TESTQ       BX, BX
+	JLE         added
+	VMOVUPS     (DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	VMOVUPS     64(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	VMOVUPS     128(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	VMOVUPS     192(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPS Z0, (CX)
@@ -58,15 +58,7 @@ DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
-DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
-GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $32
 
 // func rowSquareAVX512F32(x *byte, stripes int, lanes *byte)
 // Requires: AVX, AVX512F
@@ -130,23 +122,23 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ   BX, BX
-	JLE     added
-	VMOVUPS (DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD Z4, Z0, Z0
-	VMOVUPS 64(DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD Z4, Z1, Z1
-	VMOVUPS 128(DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD Z4, Z2, Z2
-	VMOVUPS 192(DX), Z4
-	VANDPS  all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD Z4, Z3, Z3
-	ADDQ    $0x00000100, DX
-	DECQ    BX
-	JMP     stripe
+	TESTQ       BX, BX
+	JLE         added
+	VMOVUPS     (DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z0, Z0
+	VMOVUPS     64(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z1, Z1
+	VMOVUPS     128(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z2, Z2
+	VMOVUPS     192(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z3, Z3
+	ADDQ        $0x00000100, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPS Z0, (CX)
@@ -179,7 +171,7 @@ stripe:
 	TESTQ         BX, BX
 	JLE           added
 	VMOVUPS       (DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -192,7 +184,7 @@ stripe:
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
 	VADDPS        Z4, Z0, Z0
 	VMOVUPS       64(DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -205,7 +197,7 @@ stripe:
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
 	VADDPS        Z4, Z1, Z1
 	VMOVUPS       128(DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -218,7 +210,7 @@ stripe:
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
 	VADDPS        Z4, Z2, Z2
 	VMOVUPS       192(DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -291,35 +283,35 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ   BX, BX
-	JLE     added
-	VMOVUPD (DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z0, Z0
-	VMOVUPD 64(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z1, Z1
-	VMOVUPD 128(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z2, Z2
-	VMOVUPD 192(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z3, Z3
-	VMOVUPD 256(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z4, Z4
-	VMOVUPD 320(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z5, Z5
-	VMOVUPD 384(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z6, Z6
-	VMOVUPD 448(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VADDPD  Z8, Z7, Z7
-	ADDQ    $0x00000200, DX
-	DECQ    BX
-	JMP     stripe
+	TESTQ       BX, BX
+	JLE         added
+	VMOVUPD     (DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z0, Z0
+	VMOVUPD     64(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z1, Z1
+	VMOVUPD     128(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z2, Z2
+	VMOVUPD     192(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z3, Z3
+	VMOVUPD     256(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z4, Z4
+	VMOVUPD     320(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z5, Z5
+	VMOVUPD     384(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z6, Z6
+	VMOVUPD     448(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VADDPD      Z8, Z7, Z7
+	ADDQ        $0x00000200, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPD Z0, (CX)
@@ -341,11 +333,7 @@ DATA all64_7fffffffffffffff<>+0(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+8(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+16(SB)/8, $0x7fffffffffffffff
 DATA all64_7fffffffffffffff<>+24(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+32(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+40(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+48(SB)/8, $0x7fffffffffffffff
-DATA all64_7fffffffffffffff<>+56(SB)/8, $0x7fffffffffffffff
-GLOBL all64_7fffffffffffffff<>(SB), RODATA|NOPTR, $64
+GLOBL all64_7fffffffffffffff<>(SB), RODATA|NOPTR, $32
 
 // func rowSquareAVX512F64(x *byte, stripes int, lanes *byte)
 // Requires: AVX, AVX512F
@@ -433,35 +421,35 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ   BX, BX
-	JLE     added
-	VMOVUPD (DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z0, Z0
-	VMOVUPD 64(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z1, Z1
-	VMOVUPD 128(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z2, Z2
-	VMOVUPD 192(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z3, Z3
-	VMOVUPD 256(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z4, Z4
-	VMOVUPD 320(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z5, Z5
-	VMOVUPD 384(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z6, Z6
-	VMOVUPD 448(DX), Z8
-	VANDPD  all64_7fffffffffffffff<>+0(SB), Z8, Z8
-	VPMAXUQ Z8, Z7, Z7
-	ADDQ    $0x00000200, DX
-	DECQ    BX
-	JMP     stripe
+	TESTQ       BX, BX
+	JLE         added
+	VMOVUPD     (DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z0, Z0
+	VMOVUPD     64(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z1, Z1
+	VMOVUPD     128(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z2, Z2
+	VMOVUPD     192(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z3, Z3
+	VMOVUPD     256(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z4, Z4
+	VMOVUPD     320(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z5, Z5
+	VMOVUPD     384(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z6, Z6
+	VMOVUPD     448(DX), Z8
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z8, Z8
+	VPMAXUQ     Z8, Z7, Z7
+	ADDQ        $0x00000200, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPD Z0, (CX)
@@ -520,27 +508,27 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ     BX, BX
-	JLE       added
-	VPMOVZXWD (DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z0, Z0
-	VPMOVZXWD 32(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z1, Z1
-	VPMOVZXWD 64(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z2, Z2
-	VPMOVZXWD 96(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z3, Z3
-	ADDQ      $0x00000080, DX
-	DECQ      BX
-	JMP       stripe
+	TESTQ       BX, BX
+	JLE         added
+	VPMOVZXWD   (DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	VPMOVZXWD   32(DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	VPMOVZXWD   64(DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	VPMOVZXWD   96(DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	ADDQ        $0x00000080, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPS Z0, (CX)
@@ -620,27 +608,27 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ     BX, BX
-	JLE       added
-	VPMOVZXWD (DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z0, Z0
-	VPMOVZXWD 32(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z1, Z1
-	VPMOVZXWD 64(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z2, Z2
-	VPMOVZXWD 96(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z3, Z3
-	ADDQ      $0x00000080, DX
-	DECQ      BX
-	JMP       stripe
+	TESTQ       BX, BX
+	JLE         added
+	VPMOVZXWD   (DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z0, Z0
+	VPMOVZXWD   32(DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z1, Z1
+	VPMOVZXWD   64(DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z2, Z2
+	VPMOVZXWD   96(DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z3, Z3
+	ADDQ        $0x00000080, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPS Z0, (CX)
@@ -674,7 +662,7 @@ stripe:
 	JLE           added
 	VPMOVZXWD     (DX), Z4
 	VPSLLD        $0x10, Z4, Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -688,7 +676,7 @@ stripe:
 	VADDPS        Z4, Z0, Z0
 	VPMOVZXWD     32(DX), Z4
 	VPSLLD        $0x10, Z4, Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -702,7 +690,7 @@ stripe:
 	VADDPS        Z4, Z1, Z1
 	VPMOVZXWD     64(DX), Z4
 	VPSLLD        $0x10, Z4, Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -716,7 +704,7 @@ stripe:
 	VADDPS        Z4, Z2, Z2
 	VPMOVZXWD     96(DX), Z4
 	VPSLLD        $0x10, Z4, Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -753,31 +741,31 @@ TEXT ·rowScaleAVX512BF16(SB), NOSPLIT, $0-24
 	MOVQ         n+8(FP), CX
 
 next:
-	TESTQ     CX, CX
-	JLE       done
-	VPMOVZXWD (AX), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VMULPS    Z0, Z1, Z1
-	VPMOVZXWD 32(AX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VMULPS    Z0, Z2, Z2
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z3
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z4
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
-	VCMPPS    $0x03, Z1, Z1, K1
-	VCMPPS    $0x03, Z2, Z2, K2
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z3
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z4
-	VMOVDQU64 odd16<>+0(SB), Z1
-	VMOVDQA64 Z3, Z2
-	VPERMT2W  Z4, Z1, Z2
-	VMOVDQU64 Z2, (AX)
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x20, CX
-	JMP       next
+	TESTQ         CX, CX
+	JLE           done
+	VPMOVZXWD     (AX), Z1
+	VPSLLD        $0x10, Z1, Z1
+	VMULPS        Z0, Z1, Z1
+	VPMOVZXWD     32(AX), Z2
+	VPSLLD        $0x10, Z2, Z2
+	VMULPS        Z0, Z2, Z2
+	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z3
+	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z3
+	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
+	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
+	VCMPPS        $0x03, Z1, Z1, K1
+	VCMPPS        $0x03, Z2, Z2, K2
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z3
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z4
+	VPMOVZXBW     odd16<>+0(SB), Z1
+	VMOVDQA64     Z3, Z2
+	VPERMT2W      Z4, Z1, Z2
+	VMOVDQU64     Z2, (AX)
+	ADDQ          $0x00000040, AX
+	SUBQ          $0x20, CX
+	JMP           next
 
 done:
 	VZEROUPPER
@@ -791,15 +779,7 @@ DATA all32_10000<>+16(SB)/4, $0x00010000
 DATA all32_10000<>+20(SB)/4, $0x00010000
 DATA all32_10000<>+24(SB)/4, $0x00010000
 DATA all32_10000<>+28(SB)/4, $0x00010000
-DATA all32_10000<>+32(SB)/4, $0x00010000
-DATA all32_10000<>+36(SB)/4, $0x00010000
-DATA all32_10000<>+40(SB)/4, $0x00010000
-DATA all32_10000<>+44(SB)/4, $0x00010000
-DATA all32_10000<>+48(SB)/4, $0x00010000
-DATA all32_10000<>+52(SB)/4, $0x00010000
-DATA all32_10000<>+56(SB)/4, $0x00010000
-DATA all32_10000<>+60(SB)/4, $0x00010000
-GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fff<>+0(SB)/4, $0x00007fff
 DATA all32_7fff<>+4(SB)/4, $0x00007fff
@@ -809,15 +789,7 @@ DATA all32_7fff<>+16(SB)/4, $0x00007fff
 DATA all32_7fff<>+20(SB)/4, $0x00007fff
 DATA all32_7fff<>+24(SB)/4, $0x00007fff
 DATA all32_7fff<>+28(SB)/4, $0x00007fff
-DATA all32_7fff<>+32(SB)/4, $0x00007fff
-DATA all32_7fff<>+36(SB)/4, $0x00007fff
-DATA all32_7fff<>+40(SB)/4, $0x00007fff
-DATA all32_7fff<>+44(SB)/4, $0x00007fff
-DATA all32_7fff<>+48(SB)/4, $0x00007fff
-DATA all32_7fff<>+52(SB)/4, $0x00007fff
-DATA all32_7fff<>+56(SB)/4, $0x00007fff
-DATA all32_7fff<>+60(SB)/4, $0x00007fff
-GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fff<>(SB), RODATA|NOPTR, $32
 
 DATA all32_8000<>+0(SB)/4, $0x00008000
 DATA all32_8000<>+4(SB)/4, $0x00008000
@@ -827,15 +799,7 @@ DATA all32_8000<>+16(SB)/4, $0x00008000
 DATA all32_8000<>+20(SB)/4, $0x00008000
 DATA all32_8000<>+24(SB)/4, $0x00008000
 DATA all32_8000<>+28(SB)/4, $0x00008000
-DATA all32_8000<>+32(SB)/4, $0x00008000
-DATA all32_8000<>+36(SB)/4, $0x00008000
-DATA all32_8000<>+40(SB)/4, $0x00008000
-DATA all32_8000<>+44(SB)/4, $0x00008000
-DATA all32_8000<>+48(SB)/4, $0x00008000
-DATA all32_8000<>+52(SB)/4, $0x00008000
-DATA all32_8000<>+56(SB)/4, $0x00008000
-DATA all32_8000<>+60(SB)/4, $0x00008000
-GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -845,49 +809,41 @@ DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $32
 
-DATA odd16<>+0(SB)/2, $0x0001
-DATA odd16<>+2(SB)/2, $0x0003
-DATA odd16<>+4(SB)/2, $0x0005
-DATA odd16<>+6(SB)/2, $0x0007
-DATA odd16<>+8(SB)/2, $0x0009
-DATA odd16<>+10(SB)/2, $0x000b
-DATA odd16<>+12(SB)/2, $0x000d
-DATA odd16<>+14(SB)/2, $0x000f
-DATA odd16<>+16(SB)/2, $0x0011
-DATA odd16<>+18(SB)/2, $0x0013
-DATA odd16<>+20(SB)/2, $0x0015
-DATA odd16<>+22(SB)/2, $0x0017
-DATA odd16<>+24(SB)/2, $0x0019
-DATA odd16<>+26(SB)/2, $0x001b
-DATA odd16<>+28(SB)/2, $0x001d
-DATA odd16<>+30(SB)/2, $0x001f
-DATA odd16<>+32(SB)/2, $0x0021
-DATA odd16<>+34(SB)/2, $0x0023
-DATA odd16<>+36(SB)/2, $0x0025
-DATA odd16<>+38(SB)/2, $0x0027
-DATA odd16<>+40(SB)/2, $0x0029
-DATA odd16<>+42(SB)/2, $0x002b
-DATA odd16<>+44(SB)/2, $0x002d
-DATA odd16<>+46(SB)/2, $0x002f
-DATA odd16<>+48(SB)/2, $0x0031
-DATA odd16<>+50(SB)/2, $0x0033
-DATA odd16<>+52(SB)/2, $0x0035
-DATA odd16<>+54(SB)/2, $0x0037
-DATA odd16<>+56(SB)/2, $0x0039
-DATA odd16<>+58(SB)/2, $0x003b
-DATA odd16<>+60(SB)/2, $0x003d
-DATA odd16<>+62(SB)/2, $0x003f
-GLOBL odd16<>(SB), RODATA|NOPTR, $64
+DATA odd16<>+0(SB)/1, $0x01
+DATA odd16<>+1(SB)/1, $0x03
+DATA odd16<>+2(SB)/1, $0x05
+DATA odd16<>+3(SB)/1, $0x07
+DATA odd16<>+4(SB)/1, $0x09
+DATA odd16<>+5(SB)/1, $0x0b
+DATA odd16<>+6(SB)/1, $0x0d
+DATA odd16<>+7(SB)/1, $0x0f
+DATA odd16<>+8(SB)/1, $0x11
+DATA odd16<>+9(SB)/1, $0x13
+DATA odd16<>+10(SB)/1, $0x15
+DATA odd16<>+11(SB)/1, $0x17
+DATA odd16<>+12(SB)/1, $0x19
+DATA odd16<>+13(SB)/1, $0x1b
+DATA odd16<>+14(SB)/1, $0x1d
+DATA odd16<>+15(SB)/1, $0x1f
+DATA odd16<>+16(SB)/1, $0x21
+DATA odd16<>+17(SB)/1, $0x23
+DATA odd16<>+18(SB)/1, $0x25
+DATA odd16<>+19(SB)/1, $0x27
+DATA odd16<>+20(SB)/1, $0x29
+DATA odd16<>+21(SB)/1, $0x2b
+DATA odd16<>+22(SB)/1, $0x2d
+DATA odd16<>+23(SB)/1, $0x2f
+DATA odd16<>+24(SB)/1, $0x31
+DATA odd16<>+25(SB)/1, $0x33
+DATA odd16<>+26(SB)/1, $0x35
+DATA odd16<>+27(SB)/1, $0x37
+DATA odd16<>+28(SB)/1, $0x39
+DATA odd16<>+29(SB)/1, $0x3b
+DATA odd16<>+30(SB)/1, $0x3d
+DATA odd16<>+31(SB)/1, $0x3f
+GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func rowAbsAVX512F16(x *byte, stripes int, lanes *byte)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -905,23 +861,23 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ     BX, BX
-	JLE       added
-	VCVTPH2PS (DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z0, Z0
-	VCVTPH2PS 32(DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z1, Z1
-	VCVTPH2PS 64(DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z2, Z2
-	VCVTPH2PS 96(DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VADDPS    Z4, Z3, Z3
-	ADDQ      $0x00000080, DX
-	DECQ      BX
-	JMP       stripe
+	TESTQ       BX, BX
+	JLE         added
+	VCVTPH2PS   (DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	VCVTPH2PS   32(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	VCVTPH2PS   64(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	VCVTPH2PS   96(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	ADDQ        $0x00000080, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPS Z0, (CX)
@@ -997,23 +953,23 @@ part:
 	MOVQ    stripes+8(FP), BX
 
 stripe:
-	TESTQ     BX, BX
-	JLE       added
-	VCVTPH2PS (DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z0, Z0
-	VCVTPH2PS 32(DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z1, Z1
-	VCVTPH2PS 64(DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z2, Z2
-	VCVTPH2PS 96(DX), Z4
-	VANDPS    all32_7fffffff<>+0(SB), Z4, Z4
-	VPMAXUD   Z4, Z3, Z3
-	ADDQ      $0x00000080, DX
-	DECQ      BX
-	JMP       stripe
+	TESTQ       BX, BX
+	JLE         added
+	VCVTPH2PS   (DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z0, Z0
+	VCVTPH2PS   32(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z1, Z1
+	VCVTPH2PS   64(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z2, Z2
+	VCVTPH2PS   96(DX), Z4
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z4
+	VPMAXUD     Z4, Z3, Z3
+	ADDQ        $0x00000080, DX
+	DECQ        BX
+	JMP         stripe
 
 added:
 	VMOVUPS Z0, (CX)
@@ -1046,7 +1002,7 @@ stripe:
 	TESTQ         BX, BX
 	JLE           added
 	VCVTPH2PS     (DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -1059,7 +1015,7 @@ stripe:
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
 	VADDPS        Z4, Z0, Z0
 	VCVTPH2PS     32(DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -1072,7 +1028,7 @@ stripe:
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
 	VADDPS        Z4, Z1, Z1
 	VCVTPH2PS     64(DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -1085,7 +1041,7 @@ stripe:
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
 	VADDPS        Z4, Z2, Z2
 	VCVTPH2PS     96(DX), Z4
-	VANDPS        all32_7fffffff<>+0(SB), Z4, Z4
+	VANDPS.BCST   all32_7fffffff<>+0(SB), Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VCVTPS2PD     Y4, Z4
 	VMULPD        Z4, Z4, Z6
@@ -2166,15 +2122,7 @@ DATA all32_1<>+16(SB)/4, $0x00000001
 DATA all32_1<>+20(SB)/4, $0x00000001
 DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
 // func rowAbsAVX2F16(x *byte, stripes int, lanes *byte)
 // Requires: AVX, F16C

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,21 +35,54 @@ func (k *kernel) constant(word any) memory {
 	return k.table(strings.Trim(fmt.Sprintf("all%d_%x", c.Bytes()*8, word), "<>"), c)
 }
 
-// table returns memory that holds words one after the other, repeated to the
-// length of a vector.
+// Constants have up to 32 bytes, to which Go's linker aligns them: a load of 64 could
+// take two cache lines, in every turn of a loop. So registers of 64 bytes take the
+// same word in each lane, and orders of elements are stored as bytes.
+
+// table returns memory that holds words one after the other, repeated to 32 bytes;
+// a byte of each where they need more.
 func (k *kernel) table(name string, words ...operand.Constant) memory {
 	m, ok := k.globals.places[name]
 	if !ok {
 		m = k.c.StaticGlobal(name)
 		k.c.DataAttributes(attr.RODATA | attr.NOPTR)
-		for at, i := 0, 0; at < 64; i++ {
+		order := isOrder(words)
+		for at, i := 0, 0; at < 32 && !(order && i == len(words)); i++ {
 			w := words[i%len(words)]
+			if order {
+				w = operand.U8(reflect.ValueOf(w).Uint())
+			}
 			k.c.AddDatum(at, w)
 			at += w.Bytes()
 		}
 		k.globals.places[name], k.globals.words[name] = m, words
 	}
 	return memory{m}
+}
+
+// isOrder reports whether a table's words are stored as bytes.
+func isOrder(words []operand.Constant) bool { return len(words)*words[0].Bytes() > 32 }
+
+// spreads names what loads a word to each lane, by the move that loads a vector.
+var spreads = map[string]string{"VMOVUPS": "VBROADCASTSS", "VMOVUPD": "VBROADCASTSD",
+	"VMOVDQU16": "VPBROADCASTW", "VMOVDQU32": "VPBROADCASTD", "VMOVDQU64": "VPBROADCASTQ"}
+
+// reading returns the instruction that does what a name says with a constant or a
+// table m: what loads 64 bytes elsewhere loads a word here, or bytes.
+func (k *kernel) reading(name string, m operand.Mem) string {
+	words := k.globals.words[m.Symbol.Name]
+	move, zeroes := strings.CutSuffix(name, "_Z")
+	switch spread := spreads[move]; {
+	case isOrder(words) && spread != "":
+		move = map[int]string{2: "VPMOVZXBW", 4: "VPMOVZXBD", 8: "VPMOVZXBQ"}[words[0].Bytes()]
+	case len(words) > 1:
+		panic(name + " of " + m.Symbol.Name)
+	case spread != "":
+		move = spread
+	default:
+		move += "_BCST"
+	}
+	return move + either(zeroes, "_Z", "")
 }
 
 // AVX-512 has registers to spare: what loops would read from memory again and

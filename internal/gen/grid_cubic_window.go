@@ -141,8 +141,8 @@ func (k *gridKernel) controls(elements [cubicTaps]value) (to [cubicTaps]value) {
 		v := k.permute2(fmt.Sprint("windows", m/2), both[0], both[1], func(i int) int {
 			return m/2*4 + i/4*2 + i%2 + i/2%2*k.lanes
 		})
-		to[m] = k.apply("VPADDQ", k.table("secondWindow", operand.U64(0), operand.U64(0), operand.U64(0), operand.U64(0),
-			operand.U64(4), operand.U64(4), operand.U64(4), operand.U64(4)), v)
+		to[m] = k.apply("VPADDQ", k.inRegister(k.table("secondWindow", operand.U64(0), operand.U64(0), operand.U64(0), operand.U64(0),
+			operand.U64(4), operand.U64(4), operand.U64(4), operand.U64(4))), v)
 	}
 	return to
 }

@@ -54,20 +54,30 @@ func (m memory) plus(bytes int) memory { return memory{m.Offset(bytes)} }
 
 // emit appends an instruction by name: avo has a method for each.
 func (k *kernel) emit(name string, operands ...any) {
+	args := make([]reflect.Value, len(operands))
+	var constant *operand.Mem
+	wide := false
+	for i, o := range operands {
+		switch of := o.(type) {
+		case int:
+			o = operand.Op(operand.Imm(uint64(of)))
+		case memory:
+			o = of.Mem
+		}
+		if m, ok := o.(operand.Mem); ok && m.Symbol.Static {
+			constant = &m
+		}
+		if r, ok := o.(reg.Register); ok {
+			wide = wide || r.Size() == 64
+		}
+		args[i] = reflect.ValueOf(o)
+	}
+	if constant != nil && wide {
+		name = k.reading(name, *constant)
+	}
 	method := reflect.ValueOf(k.c).MethodByName(name)
 	if !method.IsValid() {
 		panic("no instruction " + name)
-	}
-	args := make([]reflect.Value, len(operands))
-	for i, o := range operands {
-		switch o := o.(type) {
-		case int:
-			args[i] = reflect.ValueOf(operand.Op(operand.Imm(uint64(o))))
-		case memory:
-			args[i] = reflect.ValueOf(operand.Op(o.Mem))
-		default:
-			args[i] = reflect.ValueOf(o)
-		}
 	}
 	method.Call(args)
 }
