@@ -65,7 +65,7 @@ func TestBadTexts(t *testing.T) {
 		{quantize + " \xff=1", "quantize_per_channel", "text", `^has "\\xff=1"; want key=value`},
 		{quantize + " scale=\xc3", "quantize_per_channel", "text", `^has "scale=\\xc3"; want key=value`},
 		{"\xff" + quantize, "", "op", `^"\\xffquantize_per_channel" is not known`},
-		{quantize + " axis=1", "quantize_per_channel", "text", `^has "axis=1"; want key=value, each key once`},
+		{quantize + " axis=1", "quantize_per_channel", "axis", `^is "0", and then "1"; want each key once$`},
 		{strings.Repeat("é", 1<<20), "", "op", `^"é{32}\.\.\." is not known; want an op of OPS.md or plans.Support$`},
 		{quantize + " rounding=" + strings.Repeat("u", 1<<20), "quantize_per_channel", "rounding", `^is "u{64}\.\.\."; want one of nearest, reciprocal$`},
 		{quantize + " axis", "quantize_per_channel", "text", `^has "axis"; want key=value`},
