@@ -57,7 +57,8 @@ type groupedOp struct {
 	in, out, groupOut []string
 	inPlace           [][2]string
 	compute           string // the argument whose type decides the arithmetic
-	codes             string // the argument that holds codes, or their gradient, or ""
+	codes             string // the argument that holds codes, or ""
+	unstored          bool   // codes are of any type: those that it is about are no argument
 	within            int64  // codes that are only computed with lie from -within to it; 0: as far as whole numbers are exact
 	infer             func(p *Problem) error
 	build             func(pl *plan, f *groupedPlan, t cpu.Types) error
@@ -136,7 +137,7 @@ func (o groupedOp) checkRange(p *Problem) error {
 		lo, hi, name = -o.within, o.within, "the range of fake-quantized codes"
 	}
 	switch d := o.codeType(p); {
-	case d == tensor.None && o.codes != "": // left out, of any type
+	case d == tensor.None && (o.unstored || o.codes != ""): // of any type
 		codeLo, codeHi := tensor.I32.WholeRange()
 		lo, hi, name = min(lo, codeLo), max(hi, codeHi), "the range of codes"
 	case d != tensor.None:

@@ -41,9 +41,11 @@ func Parse(text string) (Problem, error) {
 	given := map[string]string{}
 	for _, f := range fields[1:] {
 		key, value, ok := strings.Cut(f, "=")
-		_, twice := given[key]
-		if !ok || twice || key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) || !utf8.ValidString(f) {
+		if !ok || key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) || !utf8.ValidString(f) {
 			return Problem{}, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
+		}
+		if first, twice := given[key]; twice {
+			return Problem{}, errorf(InvalidProblem, o.name, shortened(key), "is %s, and then %s; want each key once", quoted(first), quoted(value))
 		}
 		given[key] = value
 	}

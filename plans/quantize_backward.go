@@ -17,7 +17,7 @@ var quantizeBackward = groupedOp{
 	},
 	attrs: rangeAnd(roundingAttr, codeAttr),
 	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},
-	inPlace: [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x", codes: "grad_output",
+	inPlace: [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x", unstored: true,
 	infer: sameTypeAs("grad_input", "x"),
 	build: elementwise(cpu.QuantizeBackward), rows: namesOf(cpu.QuantizeBackward),
 }

@@ -164,28 +164,35 @@ func TestEmbeddingBackwardByHand(t *testing.T) {
 	}
 }
 
-// A backward takes the range that its forward takes, at either end, for every
-// float type of the codes.
+// A backward takes the range that its forward takes, whatever type the codes and their
+// gradient have: codes of s16 have one in bf16, too.
 func TestBackwardTakesTheRangeOfItsForward(t *testing.T) {
 	takes := func(problem string) bool {
 		_, err := plans.Parse(problem)
 		return err == nil
 	}
 	for _, x := range []string{"f32", "f64", "f16", "bf16"} {
-		for _, q := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16} {
-			_, most := q.WholeRange()
-			for _, end := range []int64{256, 257, 2048, 2049, 1 << 24, 1<<24 + 1, most, most + 1} {
-				for _, bounds := range []string{fmt.Sprintf("qmin=%d qmax=7", -end), fmt.Sprintf("qmin=-7 qmax=%d", end)} {
-					forward := takes(fmt.Sprintf("quantize_per_tensor x=%s[3] q=%s %s", x, q, bounds))
-					backward := takes(fmt.Sprintf("quantize_per_tensor_backward grad_output=%s[3] x=%s %s", q, x, bounds))
-					require.Equal(t, forward, backward, "x=%s q=%s %s", x, q, bounds)
-					if end > most {
-						require.False(t, backward, "x=%s q=%s %s", x, q, bounds)
-					}
+		for _, q := range []tensor.DType{tensor.S8, tensor.U4, tensor.S16, tensor.U16, tensor.I32, tensor.F32, tensor.F64, tensor.F16, tensor.BF16} {
+			least, most := q.WholeRange()
+			bounds := fmt.Sprintf("qmin=%d qmax=%d", least, most)
+			if takes(fmt.Sprintf("quantize_per_tensor x=%s[3] q=%s %s", x, q, bounds)) {
+				for _, dy := range []string{"f32", "f64", "f16", "bf16"} {
+					backward := fmt.Sprintf("quantize_per_tensor_backward grad_output=%s[3] x=%s %s", dy, x, bounds)
+					require.True(t, takes(backward), backward)
 				}
 			}
 		}
 	}
+}
+
+// What an f32 rounds to 2^31 is inside of bounds up to 2^31 - 1, which are an f32 then, and 2^31 + 256 is not.
+func TestTheLargestBoundOfGradients(t *testing.T) {
+	all := tensors{
+		"grad_output": tensor.Of([]float32{1, 1, 1, 1}), "scale": tensor.Of([]float32{1}),
+		"x": tensor.Of([]float32{1 << 31, 1<<31 + 256, -1 << 31, -1<<31 - 256}),
+	}
+	perform(t, "quantize_per_tensor_backward grad_output=f32[4] zero_point=none qmin=-2147483648 qmax=2147483647", all)
+	require.Equal(t, []float32{1, 0, 1, 0}, tensor.Slice[float32](all["grad_input"]))
 }
 
 // So does dequantize's, also where the gradient is of the codes alone and they

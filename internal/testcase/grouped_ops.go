@@ -139,7 +139,7 @@ func quantizeBackwardKeys(s *Source, t *text, _ tensor.DType) {
 	if s.IntN(2) == 0 {
 		t.add("x", s.float())
 	}
-	s.params(t, s.unstored(t, tensor.BF16))
+	s.params(t, s.unstored(t, tensor.I32))
 	s.rounding(t)
 }
 

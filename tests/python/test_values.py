@@ -171,6 +171,18 @@ def test_unsigned_codes():
     assert_same(y, expect(f"dequantize_per_channel q=u8[6,9] y=f32 {words}", q, scale, zero))
 
 
+@pytest.mark.parametrize("code", (torch.int16, torch.uint16, torch.int32), ids=NAMES.get)
+def test_gradients_of_wide_codes_in_16_bits(code):
+    """Codes beyond the whole numbers of their gradient's type have one."""
+    x, dy = draw(4, 6).bfloat16() * 1e5, draw(4, 6, seed=1).half()
+    s, at = torch.tensor([0.5, 1.0, 2.0, 4.0]), (0, torch.iinfo(code).min, torch.iinfo(code).max)
+    assert isobit.quantize_per_channel(x, s, None, *at, code).dtype == code
+    dx = isobit.quantize_per_channel_backward(dy, x, s, None, *at)
+    t = (x.float() / s[:, None]).round()
+    want = torch.where((t >= at[1]) & (t <= at[2]), dy.float() / s[:, None], 0.0)
+    assert dx.count_nonzero() and torch.equal(dx, want.bfloat16())
+
+
 def test_rank_zero():
     x = torch.tensor(2.6)
     assert isobit.quantize_per_tensor(x, 0.5, 0, -128, 127, torch.int8).shape == ()

@@ -61,9 +61,10 @@ class Rule:
         return self.less_zero(q) * self.s
 
     def classes(self, x):
-        """The masks inside, below, above; an element in none of them is nan."""
+        """The masks inside, below, above by bounds in the compute type; an element in none of them is nan."""
+        low, high = self.ct(self.qmin), self.ct(self.qmax)
         t = self.quotient(x) if self.float8 else np.rint(self.quotient(x)) + self.z
-        return (self.qmin <= t) & (t <= self.qmax), t < self.qmin, t > self.qmax
+        return (low <= t) & (t <= high), t < low, t > high
 
 
 def quantize(problem, x, scale, zero_point):

@@ -29,7 +29,7 @@ def quantized(d):
     shape = d.shape(0 if granularity == "per_tensor" else 1, d.one_of(2, 4, 8))
     x = d.float_type()
     stored = stem == "dequantize" or d.op.startswith("quantize") and not backward
-    code = d.one_of("s8", "u8", "s8", "u8", *(("s16", "u16", "i32") if stored else ()), *FLOATS)
+    code = d.one_of("s8", "u8", "s8", "u8", *(("s16", "u16", "i32") if stem != "fake_quantize" else ()), *FLOATS)
     point = d.one_of("none", "i32", "i64", "s8", "u8", "f32", *FLOATS)
     if code not in FLOATS and point in ("s8", "u8") and point != code:
         point = "i32"
