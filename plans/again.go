@@ -29,7 +29,8 @@ type seenArg struct {
 	rank, strided int // extents and strides that it came with; -1 without any
 	readOnly      bool
 	shape, stride [tensor.MaxRank]int64
-	place         place // beside the address
+	place         place   // beside the address
+	within        uintptr // of an address: the bits that are 0
 }
 
 // beforeAgain, if set, is called before every such run: how tests see them.
@@ -106,7 +107,7 @@ func (c *call) remember() {
 }
 
 func (a *seenArg) note(v *tensor.View, at place) {
-	*a = seenArg{dtype: v.DType, device: v.Device, rank: len(v.Shape), strided: strided(v), readOnly: v.ReadOnly}
+	*a = seenArg{dtype: v.DType, device: v.Device, rank: len(v.Shape), strided: strided(v), readOnly: v.ReadOnly, within: uintptr(v.DType.Size() - 1)}
 	copy(a.shape[:], v.Shape)
 	copy(a.stride[:], v.Strides)
 	start := int64(uintptr(v.Data))
@@ -124,27 +125,32 @@ func strided(v *tensor.View) int {
 }
 
 func (a *seenArg) liesAs(v *tensor.View, at *place) bool {
-	if v.DType != a.dtype || len(v.Shape) != a.rank || strided(v) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {
+	if v.DType != a.dtype || !v.Present() {
+		*at = place{}
+		return v.DType == a.dtype
+	}
+	if len(v.Shape) != a.rank || strided(v) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {
 		return false
 	}
-	for d, n := range v.Shape {
-		if n != a.shape[d] {
-			return false
-		}
-	}
-	for d, n := range v.Strides {
-		if n != a.stride[d] {
-			return false
-		}
-	}
-	if !v.Present() {
-		*at = place{}
-		return true
+	if !sameInts(v.Shape, &a.shape) || !sameInts(v.Strides, &a.stride) {
+		return false
 	}
 	if (v.Low != 0 || v.High != 0) && (a.place.begin < v.Low || a.place.end > v.High) {
 		return false
 	}
 	start := uintptr(v.Data)
 	*at = place{int64(start) + a.place.begin, int64(start) + a.place.end}
-	return start != 0 && start&uintptr(v.DType.Size()-1) == 0
+	return start != 0 && start&a.within == 0
+}
+
+func sameInts(v []int64, seen *[tensor.MaxRank]int64) bool {
+	if len(v) > len(seen) {
+		return false
+	}
+	for d, n := range seen[:len(v)] {
+		if n != v[d] {
+			return false
+		}
+	}
+	return true
 }
