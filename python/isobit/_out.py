@@ -45,7 +45,8 @@ def _take(name: str, out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             out.resize_(y.shape)
         except RuntimeError as error:  # memory that is not torch's
             raise ValueError(f"{wrong}, to which it cannot be resized") from error
-    return out.copy_(y)
+    out.detach().copy_(y)  # code that PyTorch 2.8 compiles does not write to float64 [] itself
+    return out
 
 
 def _overlaps(t: torch.Tensor) -> bool:

@@ -21,7 +21,9 @@ def version_of(t: Tensor) -> int | None:
 
 def write(t: Tensor, value: Tensor) -> None:
     """Writes a tensor in place, also one that was made in inference mode."""
-    if not torch.compiler.is_compiling() and t.is_inference():
+    if torch.compiler.is_compiling():
+        t.detach().copy_(value)  # code that PyTorch 2.8 compiles does not write to float64 [] itself
+    elif t.is_inference():
         with torch.inference_mode():
             t.copy_(value)
     else:
