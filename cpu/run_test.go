@@ -172,80 +172,78 @@ func (x *run) do(kernel cpu.Striped, row bool) (res results) {
 	for i := range 2 {
 		clear(cpu.LanesOf[float64](scratch, i)[:])
 	}
-	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide}
+	a, output := x.arguments(row)
+	cut, step := 0, 1
 	if row {
-		a.Stream, a.Ahead = x.stream, x.ahead
+		cut, step = x.cut, x.outStep
 	}
-	place := func(data []byte, d tensor.DType, step int) (cpu.Span, []byte) {
-		if !row && step != 0 {
-			step = 1
-		}
-		memory := spread(data, int(d.Size()), step)
-		if row {
-			memory = guard(memory, x.atTheEnd)
-		}
-		first := max(0, -step) * (x.n - 1) * int(d.Size())
-		return cpu.Span{P: unsafe.Pointer(&memory[first]), Stride: int64(step) * d.Size(), DType: d}, memory
-	}
-	var memory []byte
-	for k, data := range x.in {
-		d := x.types.In[k]
-		a.In[k].DType = d
-		if k >= x.table.data && x.table.name != "min max" && row && x.ready {
-			data, d = x.prepared(k, a)
-			a.In[k], _ = place(data, d, min(max(x.step[k], -x.step[k]), 1))
-			continue
-		}
-		if data == nil {
-			continue
-		}
-		var input []byte
-		if a.In[k], input = place(data, d, x.step[k]); x.inPlace == k {
-			a.Out[0], memory = a.In[k], input
-		}
-	}
-	a.Ready = row && x.ready && x.table.name != "min max"
-	if x.out && x.inPlace < 0 {
-		a.Out[0], memory = place(bytes.Repeat([]byte{canary}, x.n*int(x.types.Out[0].Size())), x.types.Out[0], x.outStep)
-	}
-	a.Out[0].DType = x.types.Out[0]
-	size := int(x.types.Compute.Size())
+	rest, size := a.At(int64(cut)), int(x.types.Compute.Size())
 	for i, start := range x.start {
 		sums := bytes.Clone(start)
 		a.Sums[i] = cpu.Span{P: unsafe.Pointer(unsafe.SliceData(sums)), Stride: int64(size), DType: x.types.Compute}
-		res.sums[i] = sums[:x.n*size]
-	}
-	cut := 0
-	if row {
-		cut = x.cut
-	}
-	rest := a.At(int64(cut))
-	for i := range a.Sums {
 		rest.Sums[i] = a.Sums[i].At(int64(cut))
+		res.sums[i] = sums[:x.n*size]
 	}
 	if cut > 0 {
 		kernel(cut, x.pos, a)
 	}
 	kernel(x.n-cut, x.pos+int64(cut), &rest)
 	if x.out {
-		step := 1
-		if row {
-			step = x.outStep
-		}
-		res.out = gather(memory, int(x.types.Out[0].Size()), step, x.n)
+		res.out = gather(output, int(x.types.Out[0].Size()), step, x.n)
 	}
-	if x.wide || !x.table.sums {
-		if x.table.name == "min max" { // a NaN is noted in the largest only
-			dropNaN(res.sums, x.types.Compute)
-		}
-		return res
-	}
-	if x.types.Compute == tensor.F64 {
+	switch {
+	case x.table.sums && !x.wide && x.types.Compute == tensor.F64:
 		res.sums = lanes(cpu.BothLanes[float64](scratch), x.table.name)
-	} else {
+	case x.table.sums && !x.wide:
 		res.sums = lanes(cpu.BothLanes[float32](scratch), x.table.name)
+	case x.table.name == "min max": // a NaN is noted in the largest only
+		dropNaN(res.sums, x.types.Compute)
 	}
 	return res
+}
+
+// arguments makes those of a call but for its sums, and returns the output's memory.
+func (x *run) arguments(row bool) (a *cpu.Args, output []byte) {
+	a = &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide}
+	if row {
+		a.Stream, a.Ahead = x.stream, x.ahead
+		a.Ready = x.ready && x.table.name != "min max"
+	}
+	for k, data := range x.in {
+		d := x.types.In[k]
+		a.In[k].DType = d
+		if k >= x.table.data && a.Ready {
+			data, d = x.prepared(k, a)
+			a.In[k], _ = x.place(row, data, d, min(max(x.step[k], -x.step[k]), 1))
+			continue
+		}
+		if data == nil {
+			continue
+		}
+		var input []byte
+		if a.In[k], input = x.place(row, data, d, x.step[k]); x.inPlace == k {
+			a.Out[0], output = a.In[k], input
+		}
+	}
+	if x.out && x.inPlace < 0 {
+		empty := bytes.Repeat([]byte{canary}, x.n*int(x.types.Out[0].Size()))
+		a.Out[0], output = x.place(row, empty, x.types.Out[0], x.outStep)
+	}
+	a.Out[0].DType = x.types.Out[0]
+	return a, output
+}
+
+// place lays elements out in memory of their own, some steps apart: for the definition one after the other.
+func (x *run) place(row bool, data []byte, d tensor.DType, step int) (cpu.Span, []byte) {
+	if !row && step != 0 {
+		step = 1
+	}
+	memory := spread(data, int(d.Size()), step)
+	if row {
+		memory = guard(memory, x.atTheEnd)
+	}
+	first := max(0, -step) * (x.n - 1) * int(d.Size())
+	return cpu.Span{P: unsafe.Pointer(&memory[first]), Stride: int64(step) * d.Size(), DType: d}, memory
 }
 
 // dropNaN makes smallest values of which the largest is a NaN one, too.

@@ -111,7 +111,7 @@ func (to *Program) stripeOf(reductions, longest int64, sums int, compute tensor.
 
 // blocksOf is stripeOf with blocks of another size.
 func (to *Program) blocksOf(reductions, longest, block int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
-	s = stripeArgs{reductions: reductions, longest: longest, block: block, blocks: max(1, (longest+block-1)/block)}
+	s = stripeArgs{reductions: reductions, longest: longest, block: block, blocks: max(1, ceilDiv(longest, block))}
 	tile := tileOf(compute, sums)
 	// Short reductions share a tile.
 	for 2*max(longest, stripeLanes)<<s.logChannels <= tile && 1<<s.logChannels < stripeChannels {

@@ -61,7 +61,7 @@ func (c *choice) whole() stripeArgs {
 func (c *choice) cut(to *Program, piece int64) (s stripeArgs, partial int64) {
 	s = c.whole()
 	if piece < c.longest {
-		s.block, s.blocks = piece, (c.longest+piece-1)/piece
+		s.block, s.blocks = piece, ceilDiv(c.longest, piece)
 		partial = to.reserve(2 * s.reductions * s.blocks * to.Compute.Size())
 	}
 	return s, partial
@@ -76,8 +76,8 @@ func (c *choice) launchShared(r *run, kernel int, a *quantSumArgs) {
 	if packs := c.longest / c.size; packs <= shortGroup {
 		turns, a.stripe.logThreads = 4, max(2, logOf(packs))
 	}
-	warps := (c.q.params<<a.stripe.logThreads + turns<<logWarp - 1) / (turns << logWarp)
-	launch(r, kernel, blocks((warps<<logWarp+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), a)
+	warps := ceilDiv(c.q.params<<a.stripe.logThreads, turns<<logWarp)
+	launch(r, kernel, blocks(ceilDiv(warps<<logWarp, rowThreads), 1<<31-1).of(rowThreads), a)
 }
 
 func buildChooseQParams(p *Problem, to *Program) error {
@@ -102,7 +102,7 @@ func chooseQParams(p *Problem, to *Program, c choice) {
 	case c.follow():
 		s, partial := c.cut(to, c.size*pieceOf(packs, c.q.params, 2048, 1024))
 		pieces, fold := to.kernel("%s_pieces", name), to.kernelIf(s.blocks > 1, "%s_fold", name)
-		threads := min((packs+pairGroup-1)/pairGroup<<logWarp, blockThreads)
+		threads := min(ceilDiv(packs, pairGroup)<<logWarp, blockThreads)
 		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
 			launch(r, pieces, blocks(c.q.params*s.blocks, 1<<31-1).of(threads), a)
 			launchFold(r, fold, &a.stripe, a)
@@ -114,7 +114,7 @@ func chooseQParams(p *Problem, to *Program, c choice) {
 		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
 			launch(r, packed, blocks(tiles*s.blocks, 1<<31-1), a)
 			if s.blocks > 1 {
-				launch(r, fold, blocks((4*c.q.params+rowThreads-1)/rowThreads, 1<<31-1).of(rowThreads), a)
+				launch(r, fold, blocks(ceilDiv(4*c.q.params, rowThreads), 1<<31-1).of(rowThreads), a)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func chooseQParams(p *Problem, to *Program, c choice) {
 // pieces in all where groups are fewer, which fill a GPU and fold in one go.
 func pieceOf(longest, count, many, unit int64) int64 {
 	pieces := max(1, many/count)
-	return ((longest+pieces-1)/pieces + unit - 1) / unit * unit
+	return ceilDiv(ceilDiv(longest, pieces), unit) * unit
 }
 
 // buildDynamicQuantize chooses parameters, then quantizes with them: at once where a
@@ -163,7 +163,7 @@ var groupKinds = []struct {
 func groupKind(packs int64) (name string, threads int64) {
 	for _, k := range groupKinds {
 		if packs <= k.each*k.threads {
-			return k.name, (packs + k.each<<logWarp - 1) / (k.each << logWarp) << logWarp
+			return k.name, ceilDiv(packs, k.each<<logWarp) << logWarp
 		}
 	}
 	return "", 0

@@ -129,11 +129,13 @@ func (g geometry) of(n int64) geometry {
 	return g
 }
 
+func ceilDiv(n, d int64) int64 { return (n + d - 1) / d }
+
 const blockThreads = 256
 
 // threads covers n items with one thread each; kernels loop where there are
 // more items than threads.
-func threads(n int64) geometry { return blocks((n+blockThreads-1)/blockThreads, 1<<20) }
+func threads(n int64) geometry { return blocks(ceilDiv(n, blockThreads), 1<<20) }
 
 // blocks is n blocks, but at most limit.
 func blocks(n, limit int64) geometry {

@@ -74,7 +74,7 @@ func buildEmbedding(p *Problem, to *Program) error {
 			launch(r, check, threads(a.n), &a)
 		}
 		if a.columns > 0 {
-			launch(r, copyRows, threads((a.n*a.columns+size-1)/size), &a)
+			launch(r, copyRows, threads(ceilDiv(a.n*a.columns, size)), &a)
 		}
 	}
 	return nil

@@ -158,7 +158,7 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 		s.sort(r)
 		args := bagRowsArgs{a, s.args(r, packs)}
 		if most {
-			launch(r, maxKernel, threads(rows*((columns+scatterWidth-1)/scatterWidth)), &args)
+			launch(r, maxKernel, threads(rows*ceilDiv(columns, scatterWidth)), &args)
 			return
 		}
 		launchRowSums(r, s, &args.rows, &args)

@@ -57,8 +57,8 @@ func (s *rowSums) args(r *run, packs bool) rowsArgs {
 		found: r.at(s.found), chunks: r.at(s.chunks), single: r.at(s.single), several: r.at(s.several), sums: r.at(s.sums),
 		logLanes: logOf(lanes), each: int32(warpLanes / lanes * min(rowsAtOnce, lanes)),
 	}
-	units := (s.slots + s.singles) * ((s.columns + warpLanes - 1) / warpLanes)
-	a.chunkBlocks = int32(min(listBlocks, (units*warpLanes+blockThreads-1)/blockThreads))
+	units := (s.slots + s.singles) * ceilDiv(s.columns, warpLanes)
+	a.chunkBlocks = int32(min(listBlocks, ceilDiv(units*warpLanes, blockThreads)))
 	return a
 }
 
@@ -67,8 +67,8 @@ func launchRowSums[A any](r *run, s *rowSums, rows *rowsArgs, args *A) {
 	if s.singles > 0 {
 		launch(r, s.find, threads(s.rows), rows)
 	}
-	warps := (s.rows + int64(rows.each) - 1) / int64(rows.each)
-	launch(r, s.sum, blocks(int64(rows.chunkBlocks)+(warps*warpLanes+blockThreads-1)/blockThreads, math.MaxInt32), args)
+	warps := ceilDiv(s.rows, int64(rows.each))
+	launch(r, s.sum, blocks(int64(rows.chunkBlocks)+ceilDiv(warps*warpLanes, blockThreads), math.MaxInt32), args)
 	if s.slots > 0 {
 		launch(r, s.sum+1, blocks(s.slots*((s.columns+7)/8), 264), args)
 	}

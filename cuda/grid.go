@@ -118,7 +118,7 @@ const enough = 1 << 18
 // channelsOfThread is how many channels a thread takes at one position.
 func (s *samplerArgs) channelsOfThread() int64 {
 	each := int64(16) // groups of channels take turns in caches
-	for each > 4 && s.positions()*((s.channels+each-1)/each) < enough {
+	for each > 4 && s.positions()*ceilDiv(s.channels, each) < enough {
 		each /= 2
 	}
 	return each
@@ -134,7 +134,7 @@ func (s *samplerArgs) cover(each, groups int64) geometry {
 	columns, rows := (s.out[0]+1<<width-1)>>width, (s.out[1]+1<<height-1)>>height
 	if width+height < min(limit, 6) || columns*rows<<(width+height) > 2*s.out[0]*s.out[1] {
 		s.logWidth, s.logHeight = -1, -1
-		return blocks((s.positions()*groups+each-1)/each, 1<<20).of(each)
+		return blocks(ceilDiv(s.positions()*groups, each), 1<<20).of(each)
 	}
 	s.logWidth, s.logHeight = width, height
 	grid := [3]uint32{uint32(columns), uint32(min(rows, 1<<16-1)), uint32(min(s.images*s.out[2]*groups, 1<<16-1))}
@@ -143,7 +143,7 @@ func (s *samplerArgs) cover(each, groups int64) geometry {
 
 // eachChannel covers the channels of all positions, so many to a thread.
 func (s *samplerArgs) eachChannel(each int64) geometry {
-	return s.cover(blockThreads, (s.channels+each-1)/each)
+	return s.cover(blockThreads, ceilDiv(s.channels, each))
 }
 
 func buildGridSample(p *Problem, to *Program) error {
@@ -161,7 +161,7 @@ func buildGridSample(p *Problem, to *Program) error {
 		s := s
 		s.bind(&r.args[0], &r.args[1], &r.args[2])
 		g := s.eachChannel(each)
-		chosen := k.pick(&s, g, (s.channels+each-1)/each, []imageArg{s.input}, []gridArg{s.grid})
+		chosen := k.pick(&s, g, ceilDiv(s.channels, each), []imageArg{s.input}, []gridArg{s.grid})
 		launch(r, chosen, g, &gridSampleArgs{s, each})
 	}
 	return nil

@@ -37,7 +37,7 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 			if s.positions() > 0 && s.channels > 0 {
 				a := a.bound(r, doubleOfOutput)
 				g := a.sampler.eachChannel(a.channels)
-				launch(r, a.pick(k, g, (s.channels+a.channels-1)/a.channels), g, &a)
+				launch(r, a.pick(k, g, ceilDiv(s.channels, a.channels)), g, &a)
 			}
 		})
 	}

@@ -53,12 +53,12 @@ func near(s *samplerArgs, m *imageArg, size int64) bool {
 
 // share lets threads share the channels of a patch where there are few patches.
 func (p patch) share(s *samplerArgs) (channels, logGroups int32) {
-	patches := s.images * ((s.size[0] + p.width - 1) / p.width) * ((s.size[1] + p.height - 1) / p.height)
+	patches := s.images * ceilDiv(s.size[0], p.width) * ceilDiv(s.size[1], p.height)
 	for patches<<logGroups < enough && s.channels>>logGroups > 4*p.channels {
 		logGroups++
 	}
 	each := (s.channels + 1<<logGroups - 1) >> logGroups
-	return int32((each + p.channels - 1) / p.channels * p.channels), logGroups
+	return int32(ceilDiv(each, p.channels) * p.channels), logGroups
 }
 
 // packs reports whether a patch's pixels in a row lie together, aligned.
@@ -68,8 +68,8 @@ func (p patch) packs(m *imageArg, size int64) bool {
 }
 
 func (p patch) cover(s *samplerArgs, logGroups int32) geometry {
-	columns := (s.size[0] + p.width<<p.log - 1) / (p.width << p.log)
+	columns := ceilDiv(s.size[0], p.width<<p.log)
 	height := p.height * (tileThreads >> p.log)
-	rows := min((s.size[1]+height-1)/height, 1<<(15-logGroups)) << logGroups
+	rows := min(ceilDiv(s.size[1], height), 1<<(15-logGroups)) << logGroups
 	return geometry{grid: [3]uint32{uint32(columns), uint32(rows), uint32(min(s.images, 1<<16-1))}}.of(tileThreads)
 }

@@ -32,8 +32,8 @@ func (g geometry) within(limit uint32) geometry {
 // (kernels/links.cuh, tiles.cuh). positions is how many positions of an image count:
 // with rows made as long as a power of two, 32 bits number them.
 func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positions int64) error {
-	a := tileArgs{sampler: s, positions: positions, columns: (s.size[0] + tileWidth - 1) / tileWidth}
-	a.tiles = a.columns * ((s.size[1] + tileHeight - 1) / tileHeight)
+	a := tileArgs{sampler: s, positions: positions, columns: ceilDiv(s.size[0], tileWidth)}
+	a.tiles = a.columns * ceilDiv(s.size[1], tileHeight)
 	if tiles := s.images * a.tiles; tiles > limit32 {
 		return fmt.Errorf("has %d pieces of %d by %d pixels; CUDA takes up to %d", tiles, tileWidth, tileHeight, int64(limit32))
 	}

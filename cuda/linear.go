@@ -45,7 +45,7 @@ func buildQuantizedLinear(p *Problem, to *Program) error {
 			launch(r, fast, shape.blocks(tiles), &a)
 			return
 		}
-		launch(r, k, blocks(((a.m+linearTile-1)/linearTile)*((a.n+linearTile-1)/linearTile), 1<<20), &a)
+		launch(r, k, blocks(ceilDiv(a.m, linearTile)*ceilDiv(a.n, linearTile), 1<<20), &a)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	a.learned = boolArg(p.Types[3].IsFloat())
 	lo, hi := p.Types[1].WholeRange()
 	a.lo, a.hi = float64(lo), float64(hi)
-	a.groups = (a.k + a.group - 1) / a.group
+	a.groups = ceilDiv(a.k, a.group)
 	m := p.Shapes[0][0]
 	var partial int64
 	a.stripe, partial = to.stripeOf(m*a.n, a.k, 1, to.Compute)

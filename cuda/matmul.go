@@ -53,7 +53,7 @@ func buildMatmul(p *Problem, to *Program) error {
 	if len(x) == 3 {
 		a.batch = x[0]
 	}
-	tiles := func(side int64) int64 { return a.batch * ((a.m + side - 1) / side) * ((a.n + side - 1) / side) }
+	tiles := func(side int64) int64 { return a.batch * ceilDiv(a.m, side) * ceilDiv(a.n, side) }
 	name, count := "matmul%s", tiles(matmulTile)
 	if min(a.m, a.n) > matmulTile && tiles(matmulWide) >= manyTiles {
 		name, count = "matmul_wide%s", tiles(matmulWide)

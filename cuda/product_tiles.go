@@ -26,7 +26,7 @@ const (
 func tilesOf(shapes []tileShape, t tensor.DType, batch, m, n int64) (shape tileShape, tiles int64, ok bool) {
 	below := int64(0)
 	for _, s := range shapes {
-		count := batch * ((m + s.rows - 1) / s.rows) * ((n + s.cols - 1) / s.cols)
+		count := batch * ceilDiv(m, s.rows) * ceilDiv(n, s.cols)
 		if slices.Contains(s.types, t) && (m > below || !ok) && (s.rows <= fewRows || count >= manyTiles) {
 			shape, tiles, ok = s, count, true
 		}

@@ -56,34 +56,14 @@ type quantSumArgs struct {
 
 // quantOf describes the groups of a shape; see struct Quant.
 func quantOf(shape, block []int64) (q quantArgs) {
-	type dim struct{ extent, block int64 }
-	var dims []dim
 	q.n, q.params = 1, 1
 	for i, extent := range shape {
-		d := dim{extent, min(max(block[i], 1), max(extent, 1))}
 		q.n *= extent
 		if block[i] > 0 { // else one group of nothing
-			q.params *= (extent + d.block - 1) / d.block
-		}
-		last := len(dims) - 1
-		switch {
-		case extent == 1:
-		case last >= 0 && (d.block == d.extent || (d.block == 1 && dims[last].block == 1)):
-			// Neighbours whose groups are, together, again runs of one length.
-			dims[last] = dim{dims[last].extent * extent, dims[last].block * d.block}
-		default:
-			dims = append(dims, d)
+			q.params *= ceilDiv(extent, min(block[i], max(extent, 1)))
 		}
 	}
-	for _, d := range dims {
-		if d.extent == 0 {
-			dims = nil
-			break
-		}
-	}
-	if len(dims) > 0 && dims[0].block == dims[0].extent && len(dims) > 1 {
-		dims = dims[1:] // repeats: rows go round
-	}
+	dims := joined(shape, block)
 	q.inner, q.rows, q.group = 1, 1, 1
 	switch n := len(dims); {
 	case n == 1:
@@ -93,11 +73,37 @@ func quantOf(shape, block []int64) (q quantArgs) {
 	case n > 0:
 		return generalQuant(q, shape, block)
 	}
-	q.groups = (q.inner + q.group - 1) / q.group
+	q.groups = ceilDiv(q.inner, q.group)
 	if q.inner > 0 && q.inner%q.group == 0 { // groups of one size follow one another as rows do
 		q.rows, q.inner, q.groups = q.rows*q.groups, q.group, 1
 	}
 	return q
+}
+
+// quantDim is a dimension that is cut into blocks.
+type quantDim struct{ extent, block int64 }
+
+// joined returns the dimensions of a shape, neighbours as one where their groups are, together, again runs of one
+// length; none where there are no elements.
+func joined(shape, block []int64) (dims []quantDim) {
+	for i, extent := range shape {
+		if extent == 0 {
+			return nil
+		}
+		d := quantDim{extent, min(block[i], extent)}
+		last := len(dims) - 1
+		switch {
+		case extent == 1:
+		case last >= 0 && (d.block == d.extent || (d.block == 1 && dims[last].block == 1)):
+			dims[last] = quantDim{dims[last].extent * extent, dims[last].block * d.block}
+		default:
+			dims = append(dims, d)
+		}
+	}
+	if len(dims) > 1 && dims[0].block == dims[0].extent {
+		dims = dims[1:] // repeats: rows go round
+	}
+	return dims
 }
 
 func generalQuant(q quantArgs, shape, block []int64) quantArgs {
@@ -106,7 +112,7 @@ func generalQuant(q quantArgs, shape, block []int64) quantArgs {
 	copy(q.extent[:], shape)
 	for i, extent := range shape {
 		q.block[i] = min(block[i], extent)
-		q.count[i] = (extent + q.block[i] - 1) / q.block[i]
+		q.count[i] = ceilDiv(extent, q.block[i])
 	}
 	return q
 }
@@ -143,15 +149,15 @@ const (
 // are of single elements, of tensors with one stride. quick says that the kernel lends
 // parameters.
 func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tilesArgs) {
-	whole := q.params == 1 || (q.dims == 0 && q.group%size == 0 && q.inner%size == 0)
-	line := q.dims == 0 || q.params == 1
+	rank := int32(0)
 	for _, t := range tensors {
-		whole, line = whole && t.rank == 0, line && t.rank <= 1
+		rank = max(rank, t.rank)
 	}
-	if !whole {
+	if rank > 0 || q.params != 1 && !q.moves(size) {
 		size, quick = 1, false
 	}
-	if q.n < size || !line || !q.scale.step(&t.scaleStep) || !q.zero.step(&t.zeroStep) {
+	lines := rank <= 1 && (q.dims == 0 || q.params == 1)
+	if q.n < size || !lines || !q.scale.step(&t.scaleStep) || !q.zero.step(&t.zeroStep) {
 		return tilesArgs{}
 	}
 	t.size, t.packs = size, q.n/size
@@ -159,17 +165,9 @@ func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tile
 	if q.params > 1 {
 		t.run, t.row = q.group/size, q.inner/size
 	}
-	groups := (t.row + t.run - 1) / t.run
-	runs, pieces := t.packs/t.row*groups, (t.run+tilePacks-1)/tilePacks
-	for t.logLanes < logWarp && t.run > tileEach<<t.logLanes {
-		t.logLanes++
-	}
-	side := int64(1) << (logWarp - t.logLanes) // runs in a tile
-	if quick && groups == 1 && t.run > 1 && t.run < 32 {
-		side = min(tilePacks/t.run, 1<<logWarp)
-		t.side = uint32(side)
-	}
-	tiles := (runs + side - 1) / side * pieces
+	groups := ceilDiv(t.row, t.run)
+	runs, pieces := t.packs/t.row*groups, ceilDiv(t.run, tilePacks)
+	tiles := ceilDiv(runs, t.runsOfTile(quick && groups == 1)) * pieces
 	if max(runs, tiles, q.params) >= 1<<31 {
 		return tilesArgs{} // numbers that a ratio does not divide
 	}
@@ -178,7 +176,20 @@ func (q *quantArgs) tiles(size int64, quick bool, tensors ...*tensorArg) (t tile
 	return t
 }
 
+// runsOfTile chooses how many lanes of a warp have a run, and returns how many runs the warp then has.
+func (t *tilesArgs) runsOfTile(lends bool) int64 {
+	for t.logLanes < logWarp && t.run > tileEach<<t.logLanes {
+		t.logLanes++
+	}
+	if !lends || t.run == 1 || t.run >= 32 {
+		return 1 << (logWarp - t.logLanes)
+	}
+	side := min(tilePacks/t.run, 1<<logWarp)
+	t.side = uint32(side)
+	return side
+}
+
 // threads covers tiles, with a warp for each, and what is left of some items.
 func (t *tilesArgs) threads(left int64) geometry {
-	return blocks((max(int64(t.tiles)<<logWarp, min(left, 1<<28))+blockThreads-1)/blockThreads, 1<<31-1)
+	return blocks(ceilDiv(max(int64(t.tiles)<<logWarp, min(left, 1<<28)), blockThreads), 1<<31-1)
 }

@@ -67,7 +67,7 @@ func (to *Program) columnsOf(s *stripeArgs, sums int, compute tensor.DType) (lan
 // size elements at a time each.
 func (s *stripeArgs) shareThreads(size int64) {
 	most := stripeLanes / max(size, 2)
-	s.logThreads = logOf(min(most, (s.longest+size-1)/size))
+	s.logThreads = logOf(min(most, ceilDiv(s.longest, size)))
 }
 
 // packedRows is how many elements of rows of some tensors move at once.
@@ -99,7 +99,7 @@ func launchRows[A any](r *run, kernel int, s *stripeArgs, partial, size int64, a
 		k = rowsPacks
 	}
 	s.locate(r, partial)
-	g := blocks((s.reductions*s.blocks<<s.logThreads+rowThreads-1)/rowThreads, 1<<20)
+	g := blocks(ceilDiv(s.reductions*s.blocks<<s.logThreads, rowThreads), 1<<20)
 	launch(r, kernel+k, g.of(rowThreads), args)
 	launchFold(r, kernel+rowsFold, s, args)
 }
@@ -112,7 +112,7 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 	}
 	s.lanes = r.at(lanes)
 	s.locate(r, partial)
-	g := blocks((s.reductions/size*s.blocks*stripeLanes+rowThreads-1)/rowThreads, 1<<20)
+	g := blocks(ceilDiv(s.reductions/size*s.blocks*stripeLanes, rowThreads), 1<<20)
 	launch(r, kernel+k, g.of(rowThreads), args)
 	launchLanes(r, kernel+columnsFold, kernel+rowsFold, s, args)
 }
@@ -131,7 +131,7 @@ func launchFew[A any](r *run, kernel int, s *stripeArgs, partial int64, args *A)
 func launchFewColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes int64, args *A) {
 	s.lanes = r.at(lanes)
 	s.locate(r, partial)
-	launch(r, kernel+longColumns, blocks((s.reductions+stripeLanes-1)/stripeLanes*stripeLanes*s.blocks, 1<<20), args)
+	launch(r, kernel+longColumns, blocks(ceilDiv(s.reductions, stripeLanes)*stripeLanes*s.blocks, 1<<20), args)
 	launchLanes(r, kernel+columnsFold, kernel+rowsFold, s, args)
 }
 

@@ -90,7 +90,7 @@ func (to *Program) sortingOf(positions, keys, found int64) sorting {
 	return s
 }
 
-func (s *sorting) tileCount() int64 { return (s.positions + s.tileSize - 1) / s.tileSize }
+func (s *sorting) tileCount() int64 { return ceilDiv(s.positions, s.tileSize) }
 
 // keysAt is where the keys of positions are to be written.
 func (s *sorting) keysAt(r *run) uint64 { return r.at(s.pairs[0][0]) }
@@ -105,7 +105,7 @@ func (s *sorting) clear(r *run) {
 // makes some at once, and its blocks.
 func (s *sorting) keysOf(r *run, atOnce int64) (keysArgs, geometry) {
 	n := blockThreads * atOnce
-	return keysArgs{keys: s.keysAt(r), totals: r.at(s.totals), passes: int32(s.passes)}, blocks((s.positions+n-1)/n, countBlocks)
+	return keysArgs{keys: s.keysAt(r), totals: r.at(s.totals), passes: int32(s.passes)}, blocks(ceilDiv(s.positions, n), countBlocks)
 }
 
 // source is where the sorted positions are: the last pass wrote them.
@@ -182,10 +182,10 @@ func (s *scatter) args(r *run) scatterArgs {
 
 // launchScatter runs the op's kernels, whose arguments are args.
 func launchScatter[A any](r *run, s *scatter, args *A) {
-	groups := (s.columns + s.width - 1) / s.width
+	groups := ceilDiv(s.columns, s.width)
 	if s.slots > 1 {
 		launch(r, s.hot, threads(s.destinations), args)
-		launch(r, s.hot+1, blocks((s.slots*groups+blockThreads-1)/blockThreads, 2048), args)
+		launch(r, s.hot+1, blocks(ceilDiv(s.slots*groups, blockThreads), 2048), args)
 		launch(r, s.hot+2, blocks(s.slots*((s.columns+7)/8), 2048), args)
 	}
 	launch(r, s.hot+3, threads(s.destinations*groups), args)

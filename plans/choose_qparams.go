@@ -108,13 +108,13 @@ func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMa
 	chooser.packed, chooser.operand[firstOutput] = -1, -1
 	t.Out[0], chooser.args.Out[0].DType, chooser.size[firstOutput] = tensor.None, tensor.None, 0
 	chooseThenMap[C](pl, &chooser, t, minMax, nil)
-	choose, jobs := pl.run, newMapJobs(f, quantize)
+	choose, ways := pl.run, newMapJobs(f, quantize)
 	pl.run = func(c *call) error {
 		if err := choose(c); err != nil {
 			return err
 		}
 		for i := range f.regions {
-			f.mapRegion(c, &f.regions[i], jobs)
+			f.mapRegion(c, &f.regions[i], &ways)
 		}
 		return nil
 	}

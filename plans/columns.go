@@ -28,7 +28,7 @@ func (f *groupedPlan) columns(c *call, lanes int) int64 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if !f.param[k] && g.start[k] != nil && g.stride[k][inner] != f.size[k] {
+		if f.hasData(g, k) && g.stride[k][inner] != f.size[k] {
 			return 0
 		}
 	}

@@ -159,7 +159,7 @@ func (f *groupedPlan) copies(c *call) bool {
 	for i, k := range copiedOperands {
 		from := &c.sources[i]
 		from.dims = 0
-		if f.param[k] || l.start[k] == nil {
+		if !f.hasData(l, k) {
 			continue
 		}
 		from.only(l, k)
@@ -181,7 +181,7 @@ func (f *groupedPlan) copies(c *call) bool {
 // anyApart reports whether the runs of a data operand that can be copied are apart.
 func (f *groupedPlan) anyApart(l *layout) bool {
 	for _, k := range copiedOperands {
-		if !f.param[k] && l.start[k] != nil && l.apart(k, f.size[k]) {
+		if f.hasData(l, k) && l.apart(k, f.size[k]) {
 			return true
 		}
 	}

@@ -88,13 +88,26 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	}
 }
 
-// mapJobs are the jobs of a kernel that maps every element on its own: over
-// runs, over tiles, over tiles of inputs that lie across the output, over copied
-// pieces, and over groups of packed codes.
-type mapJobs struct{ runs, tiles, turned, copied, packed job }
+// The ways to map elements, by how these lie: see the table in DESIGN.md.
+const (
+	inTiles = iota
+	inTurnedTiles
+	inCopiedTiles
+	inCopies
+	inPackedGroups
+	inRuns
+	mapWays
+)
+
+// mapJobs are the jobs of a kernel that maps every element on its own, one for each way.
+type mapJobs [mapWays]job
 
 func newMapJobs(f *groupedPlan, kernel cpu.Elementwise) mapJobs {
-	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel), packedGroupsJob(f, kernel)}
+	tiles := tileJob(f, kernel)
+	return mapJobs{
+		inTiles: tiles, inTurnedTiles: turnedJob(f, kernel), inCopiedTiles: tiles, inCopies: copiedJob(f, kernel),
+		inPackedGroups: packedGroupsJob(f, kernel), inRuns: mapJob(f, kernel),
+	}
 }
 
 // elementwise builds a plan whose kernel maps every element on its own.
@@ -110,20 +123,20 @@ func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *groupedPlan
 
 // runElementwise makes the run of an op that maps every element on its own.
 func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error {
-	jobs := newMapJobs(f, kernel)
+	ways := newMapJobs(f, kernel)
 	return func(c *call) error {
 		for i := range f.regions {
-			f.mapRegion(c, &f.regions[i], jobs)
+			f.mapRegion(c, &f.regions[i], &ways)
 		}
 		return nil
 	}
 }
 
-// mapRegion runs one of the jobs over a region.
-func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
+// mapRegion maps the elements of a region the best way.
+func (f *groupedPlan) mapRegion(c *call, r *region, ways *mapJobs) {
 	if s := &c.seen; s.again {
 		f.startsAgain(c, &c.all, kernelOperands)
-		c.parallel(s.jobs, s.cost, [...]job{jobs.tiles, jobs.runs}[s.way])
+		c.parallel(s.jobs, s.cost, ways[s.way])
 		return
 	}
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
@@ -131,47 +144,49 @@ func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	if n == 0 {
 		return
 	}
+	way, jobs := f.chooseWay(c, r)
+	if way == inTiles || way == inRuns {
+		c.goes(way, jobs, n) // the next call of tensors that lie alike, too
+	}
+	c.parallel(jobs, n, ways[way])
+}
+
+// chooseWay lays out a region and returns the best way for it, and how many jobs that makes.
+func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
 	tiled := f.tile(c, &c.all)
 	if tiled && !c.tiles.narrow() {
-		f.mapTiles(c, n, jobs)
-		return
+		return inTiles, c.tiles.jobs()
 	}
-	if tiles := f.turn(c); tiles > 0 {
-		c.parallel(tiles, n, jobs.turned)
-		return
+	if jobs := f.turn(c); jobs > 0 {
+		return inTurnedTiles, jobs
 	}
-	c.perJob = jobSize
 	if f.copies(c) {
 		if c.tiles.copied {
-			c.parallel(c.tiles.jobs(), n, jobs.tiles)
-			return
+			return inCopiedTiles, c.tiles.jobs()
 		}
-		c.parallel(ceilDiv(n, c.perJob), n, jobs.copied)
-		return
+		c.perJob = jobSize
+		return inCopies, ceilDiv(c.all.count(), c.perJob)
 	}
 	if tiled {
-		f.mapTiles(c, n, jobs)
-		return
+		return inTiles, c.tiles.jobs()
 	}
-	if n := f.packedGroups(c); n > 0 {
-		c.parallel(n, c.all.count(), jobs.packed)
-		return
+	if jobs := f.packedGroups(c); jobs > 0 {
+		return inPackedGroups, jobs
 	}
+	return inRuns, f.runs(c, r)
+}
+
+// runs parts a call's elements into jobs of runs, some of them in strands, and returns their number.
+func (f *groupedPlan) runs(c *call, r *region) int64 {
 	rest := f.strand(c)
+	c.perJob = jobSize
 	if f.packed >= 0 {
 		// Whole rows, so that no two jobs share a byte.
 		row := r.rowLength(len(f.shape) - 1)
 		c.perJob = row * max(1, jobSize/max(1, row))
 	}
-	c.goes(1, c.strands.jobs+ceilDiv(rest, c.perJob), n)
-	c.parallel(c.seen.jobs, n, jobs.runs)
-}
-
-// mapTiles runs the job over a call's tiling, which the next call of the same tensors takes again.
-func (f *groupedPlan) mapTiles(c *call, n int64, jobs mapJobs) {
-	c.goes(0, c.tiles.jobs(), n)
-	c.parallel(c.seen.jobs, n, jobs.tiles)
+	return c.strands.jobs + ceilDiv(rest, c.perJob)
 }

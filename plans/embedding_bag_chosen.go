@@ -47,37 +47,47 @@ type chosenSums struct {
 
 // newChosenSums returns nil where positions are better looked at.
 func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSums {
-	hot := e.positions > cpu.ChunkSize*e.rows
-	if oneByOne || e.mode != "max" || e.accumulate || e.count*columns > chosenPerPosition*e.positions && !hot ||
-		e.rows > math.MaxInt32 || e.positions > math.MaxInt32 {
+	choices, hot := e.count*columns, e.positions > cpu.ChunkSize*e.rows
+	few := choices <= chosenPerPosition*e.positions || hot
+	if oneByOne || e.mode != "max" || e.accumulate || !few || max(e.rows, e.positions) > math.MaxInt32 {
 		return nil
 	}
-	s := &chosenSums{bagBackward: e, columns: columns, direct: cpu.ChunkSize}
-	s.perColumn, s.perChunk = cpu.ChosenBytes(e.compute)
+	s := &chosenSums{bagBackward: e, columns: columns, byChoice: choiceCost*choices < e.positions}
 	named := e.positions
-	if s.byChoice = choiceCost*e.count*columns < named; s.byChoice {
-		named = e.count * columns
+	if s.byChoice {
+		named = choices
 	}
 	s.crowded = named > cpu.ChunkSize/4*e.rows
-	if dtype != e.compute {
-		s.direct, s.late = 1, named < e.rows && columns <= columnTile
-	}
-	switch elements := e.rows * columns; {
-	case e.count <= int64(s.direct): // no element has more terms
-	case dtype == e.compute && columns <= columnTile && e.count*columns <= e.positions && elements <= min(countedPerPosition*e.positions, chosenMost):
-		s.counted = elements
-	default:
-		s.slots = min(e.rows, named/int64(s.direct+1))
-	}
+	s.setApart(dtype, named)
 	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
 	s.addJob = chosenJob[float32](s)
 	if e.compute == tensor.F64 {
 		s.addJob = chosenJob[float64](s)
 	}
-	if s.slots*columns*s.perColumn > chosenMost || s.late && columns > lateColumns && e.count*columns > latePerPosition*e.positions {
+	if s.slots*columns*s.perColumn > chosenMost || s.late && columns > lateColumns && choices > latePerPosition*e.positions {
 		return nil
 	}
 	return s
+}
+
+// setApart decides what lies apart from the gradient, of that type: counts of its elements, or sums of rows
+// with slots, of as many as may be named that often.
+func (s *chosenSums) setApart(dtype tensor.DType, named int64) {
+	s.perColumn, s.perChunk = cpu.ChosenBytes(s.compute)
+	s.direct = cpu.ChunkSize
+	if dtype != s.compute {
+		s.direct, s.late = 1, named < s.rows && s.columns <= columnTile
+	}
+	elements := s.rows * s.columns
+	counts := dtype == s.compute && s.columns <= columnTile && s.count*s.columns <= s.positions &&
+		elements <= min(countedPerPosition*s.positions, chosenMost)
+	switch {
+	case s.count <= int64(s.direct): // no element has more terms
+	case counts:
+		s.counted = elements
+	default:
+		s.slots = min(s.rows, named/int64(s.direct+1))
+	}
 }
 
 // workspace returns the bytes of it.

@@ -30,7 +30,7 @@ func (f *groupedPlan) gathers(c *call, longest int64) int64 {
 	}
 	c.hasCopies = true
 	for i, k := range copiedOperands {
-		if c.sources[i].dims = 0; !f.param[k] && m.start[k] != nil {
+		if c.sources[i].dims = 0; f.hasData(m, k) {
 			c.sources[i].only(m, k)
 		}
 	}

@@ -27,7 +27,7 @@ func (f *groupedPlan) groupRuns(c *call, anyOrder bool) int64 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if !f.param[k] && k != f.packed && m.start[k] != nil && m.stride[k][m.dims-1] != f.size[k] {
+		if f.hasData(m, k) && m.stride[k][m.dims-1] != f.size[k] {
 			return 0
 		}
 	}

@@ -24,7 +24,7 @@ func (f *groupedPlan) packedGroups(c *call) int64 {
 	}
 	for k := range kernelOperands {
 		size := f.size[k]
-		if k != f.packed && !f.param[k] && l.start[k] != nil && (l.stride[k][inner] != size || l.stride[k][inner-1] != n*size) {
+		if f.hasData(l, k) && (l.stride[k][inner] != size || l.stride[k][inner-1] != n*size) {
 			return 0
 		}
 	}

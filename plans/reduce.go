@@ -88,7 +88,7 @@ func (r *reduction[C]) run() func(c *call) error {
 			}
 			later := r.then != nil && !way.mapped(c)
 			if later {
-				r.mapRegion(c, region, mapAll)
+				r.mapRegion(c, region, &mapAll)
 			}
 			if c.seen.laid = false; c.blocks <= 1 && !later && !c.hasCopies {
 				c.goes(number, jobs, groups*members)

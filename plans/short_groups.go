@@ -33,7 +33,7 @@ func (f *groupedPlan) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool
 	}
 	for k := range kernelOperands {
 		size := f.size[k]
-		if !f.param[k] && k != f.packed && g.start[k] != nil && (n > 1 && m.stride[k][0] != size || g.stride[k][inner] != n*size) {
+		if f.hasData(g, k) && (n > 1 && m.stride[k][0] != size || g.stride[k][inner] != n*size) {
 			return 0
 		}
 	}

@@ -36,18 +36,25 @@ const tilingElements = 1 << 20
 
 // tile finds the tiling of a call's elements, laid out so, if their groups are short.
 func (f *groupedPlan) tile(c *call, l *layout) bool {
-	t := &c.tiles
-	inner := l.dims - 1
-	run := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner])
-	if oneByOne || f.packed >= 0 || run && !f.tooShort(l.size[inner]) && !shortSteps(l) {
+	t, inner := &c.tiles, l.dims-1
+	takesRuns := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner]) // a kernel's call has many groups then, too
+	if oneByOne || f.packed >= 0 || takesRuns && !f.tooShort(l.size[inner]) && !shortSteps(l) {
 		return false
 	}
 	first := f.consecutive(l)
-	if first > inner {
+	if !f.cycles(t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || t.run >= wholeBlock) {
 		return false
 	}
-	*t = tiling{of: l, cycle: 1, repeat: 1, outer: 1, repeatDim: -1, varying: -1, run: 1}
-	d := inner
+	t.plan(t.repeatDim >= first, c.threads)
+	return true
+}
+
+// cycles finds the cycles of a layout whose elements lie one after the other from a dimension on: the innermost
+// ones of those dimensions, up to the outermost of a row of them along which parameters change. Where parameters are
+// the same along the next dimension, it repeats them.
+func (f *groupedPlan) cycles(t *tiling, l *layout, first int) bool {
+	*t = tiling{of: l, cycle: 1, repeat: 1, repeatDim: -1, varying: -1, run: 1}
+	d := l.dims - 1
 	for ; d >= first && (t.varying < 0 || f.varies(l, d)); d-- {
 		if t.varying < 0 && f.varies(l, d) {
 			t.varying, t.run = d, t.cycle
@@ -61,11 +68,7 @@ func (f *groupedPlan) tile(c *call, l *layout) bool {
 	if d >= 0 && !f.varies(l, d) {
 		t.repeatDim, t.repeat = d, l.size[d]
 	}
-	if run && t.repeat == 1 && (readsStrands || t.run >= wholeBlock) {
-		return false
-	}
 	t.outer = l.count() / (t.cycle * t.repeat)
-	t.plan(t.repeatDim >= first, c.threads)
 	return true
 }
 
@@ -107,12 +110,18 @@ func (f *groupedPlan) varies(l *layout, d int) bool {
 	return false
 }
 
+// hasData reports whether a layout has data of operand k: it is there, and neither a parameter nor packed codes, which
+// have no strides in bytes.
+func (f *groupedPlan) hasData(l *layout, k int) bool {
+	return l.start[k] != nil && !f.param[k] && k != f.packed
+}
+
 // consecutive returns the outermost dimension from which on the elements of
 // all data operands lie one after the other.
 func (f *groupedPlan) consecutive(l *layout) int {
 	first := 0
 	for k := range kernelOperands {
-		if f.param[k] || l.start[k] == nil {
+		if !f.hasData(l, k) {
 			continue
 		}
 		next, d := f.size[k], l.dims

@@ -1,6 +1,10 @@
 package plans
 
-import "github.com/isobit-ml/isobit/cpu"
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
 
 // Inputs that lie across the output: channels last where the output is row-major, a transposed
 // matrix. A tile of such an input is copied as the output lies, so that memory is read in whole
@@ -32,33 +36,11 @@ func (f *groupedPlan) turn(c *call) int64 {
 	if oneByOne || f.packed >= 0 || inner == 0 {
 		return 0
 	}
-	along, found := -1, false // the dimension that those inputs are stored along
-	for k := range kernelOperands {
-		if f.param[k] || l.start[k] == nil || l.stride[k][inner] == f.size[k] {
-			continue
-		}
-		if k >= maxTurned {
-			return 0
-		}
-		if !found {
-			*t = turned{}
-		}
-		for d := range inner {
-			if (along < 0 || along == d) && l.stride[k][d] == f.size[k] {
-				along, t.across[k], found = d, true, true
-				break
-			}
-		}
-		if !t.across[k] {
-			return 0
-		}
+	across, along := f.across(l)
+	if along < 0 || min(turnedRows, l.size[along])*min(turnedWidth, l.size[inner]) < leastTurned {
+		return 0 // none, or small images: several in a copy (copies.go)
 	}
-	if !found {
-		return 0
-	}
-	if min(turnedRows, l.size[along])*min(turnedWidth, l.size[inner]) < leastTurned {
-		return 0 // small images: several in a copy (copies.go)
-	}
+	t.across = across
 	for ; along < inner-1; along++ {
 		l.swap(along, along+1, kernelOperands)
 	}
@@ -66,6 +48,26 @@ func (f *groupedPlan) turn(c *call) int64 {
 	t.high, t.wide = ceilDiv(l.size[inner-1], turnedRows), ceilDiv(l.size[inner], turnedWidth)
 	t.perJob = max(1, jobSize/(min(turnedRows, l.size[inner-1])*min(turnedWidth, l.size[inner])))
 	return ceilDiv(t.tiles(l), t.perJob)
+}
+
+// across finds the data inputs that lie across the output, and the dimension that they are stored along: -1 where there
+// are none, or where anything lies neither so nor as the output does.
+func (f *groupedPlan) across(l *layout) (inputs [maxTurned]bool, along int) {
+	inner := l.dims - 1
+	along = -1
+	for k := range kernelOperands {
+		if !f.hasData(l, k) || l.stride[k][inner] == f.size[k] {
+			continue
+		}
+		if along < 0 {
+			along = slices.Index(l.stride[k][:inner], f.size[k])
+		}
+		if k >= maxTurned || along < 0 || l.stride[k][along] != f.size[k] {
+			return inputs, -1
+		}
+		inputs[k] = true
+	}
+	return inputs, along
 }
 
 func (t *turned) tiles(l *layout) int64 {

@@ -34,29 +34,11 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 	case c.data == "extreme" && dtype == tensor.S8:
 		return -128
 	case name == "indices":
-		rows := float64(indexRows(p))
-		switch {
-		case c.data == "hot" && r.IntN(8) > 0:
-			return math.Floor(rows / 2)
-		case wild && !strings.Contains(c.text, "bounds=error") && c.data != "valid":
-			return rows + float64(r.IntN(3)) - float64(r.IntN(2))*(rows+3)
-		}
-		return math.Floor(r.Float64() * rows)
+		return c.index(r, wild, float64(indexRows(p)))
 	case name == "chosen":
 		return float64(r.IntN(int(tensor.NumElements(p.Shape("indices")))))
 	case dtype.IsInt():
-		lo, hi := -8.0, 7.0
-		if name == "q" || dtype == tensor.S8 || dtype == tensor.U8 {
-			l, h := dtype.WholeRange()
-			lo, hi = float64(l), float64(h)
-		}
-		if name == "zero_point" {
-			lo, hi = max(lo, -8), 7
-			if strings.Contains(c.text, "qmin=0 ") || dtype == tensor.U8 {
-				lo = 0
-			}
-		}
-		return lo + math.Floor(r.Float64()*(hi-lo+1))
+		return c.whole(r, name, dtype)
 	case dtype.IsFloat8():
 		v := float64(tensor.Float8Values(dtype)[r.IntN(256)])
 		if math.IsNaN(v-v) && !wild {
@@ -66,30 +48,9 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 	case name == "q":
 		return math.Floor(r.Float64()*255) - 128
 	case name == "scale" || strings.HasSuffix(name, "_scale"):
-		if wild && r.IntN(4) == 0 {
-			return special[r.IntN(len(special))]
-		}
-		switch {
-		case c.data == "hot":
-			return hotScale
-		case r.IntN(2) == 0: // few quotients by it are exact
-			return math.Ldexp(1+r.Float64(), -4)
-		}
-		return math.Ldexp(1+math.Floor(r.Float64()*4)/4, -4)
+		return c.scale(r, wild)
 	case name == "grid":
-		switch {
-		case c.data == "inner":
-			return r.Float64() - 0.5
-		case c.data == "calm":
-			return (r.Float64() - 0.5) / 64
-		case wild:
-			return special[r.IntN(len(special))]
-		case c.data == "hot":
-			return math.Floor(r.Float64()*3) / 64
-		case r.IntN(8) == 0: // where the padding of align_corners begins
-			return float64(r.IntN(3) - 1)
-		}
-		return r.Float64()*3 - 1.5
+		return c.coordinate(r, wild)
 	case wild:
 		return special[r.IntN(len(special))]
 	case c.data == "hot" && name == "x": // quotients that are ties, or next to them
@@ -98,6 +59,62 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		return (math.Floor(r.Float64()*64) - 32) / 32
 	}
 	return r.NormFloat64()
+}
+
+// index makes the number of one of some rows, or, where that is allowed, of none.
+func (c deviceCase) index(r *rand.Rand, wild bool, rows float64) float64 {
+	switch {
+	case c.data == "hot" && r.IntN(8) > 0:
+		return math.Floor(rows / 2)
+	case wild && !strings.Contains(c.text, "bounds=error") && c.data != "valid":
+		return rows + float64(r.IntN(3)) - float64(r.IntN(2))*(rows+3)
+	}
+	return math.Floor(r.Float64() * rows)
+}
+
+// whole makes a code, a zero point or another whole number.
+func (c deviceCase) whole(r *rand.Rand, name string, dtype tensor.DType) float64 {
+	lo, hi := -8.0, 7.0
+	if name == "q" || dtype == tensor.S8 || dtype == tensor.U8 {
+		l, h := dtype.WholeRange()
+		lo, hi = float64(l), float64(h)
+	}
+	if name == "zero_point" {
+		lo, hi = max(lo, -8), 7
+		if strings.Contains(c.text, "qmin=0 ") || dtype == tensor.U8 {
+			lo = 0
+		}
+	}
+	return lo + math.Floor(r.Float64()*(hi-lo+1))
+}
+
+func (c deviceCase) scale(r *rand.Rand, wild bool) float64 {
+	switch {
+	case wild && r.IntN(4) == 0:
+		return special[r.IntN(len(special))]
+	case c.data == "hot":
+		return hotScale
+	case r.IntN(2) == 0: // few quotients by it are exact
+		return math.Ldexp(1+r.Float64(), -4)
+	}
+	return math.Ldexp(1+math.Floor(r.Float64()*4)/4, -4)
+}
+
+// coordinate makes one of a grid.
+func (c deviceCase) coordinate(r *rand.Rand, wild bool) float64 {
+	switch {
+	case c.data == "inner":
+		return r.Float64() - 0.5
+	case c.data == "calm":
+		return (r.Float64() - 0.5) / 64
+	case wild:
+		return special[r.IntN(len(special))]
+	case c.data == "hot":
+		return math.Floor(r.Float64()*3) / 64
+	case r.IntN(8) == 0: // where the padding of align_corners begins
+		return float64(r.IntN(3) - 1)
+	}
+	return r.Float64()*3 - 1.5
 }
 
 // list makes the values of arguments whose elements hang together: offsets ascend

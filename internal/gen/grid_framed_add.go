@@ -41,7 +41,7 @@ func framedCount(c *build.Context) {
 	c.RET()
 }
 
-// framedAdd emits gridAdd for sums with a frame, whose rows lie row bytes apart.
+// framedAdd emits what adds to sums with a frame, whose rows lie row bytes apart.
 func framedAdd(c *build.Context, channels int) {
 	name := fmt.Sprintf("gridFramedAdd%d", channels)
 	beginFunction(c, name, "func(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)",

@@ -18,7 +18,7 @@ static int bad_attribute(call *c, int i, PyObject *o, const char *wanted) {
   return -1;
 }
 
-static int read_int(PyObject *o, int64_t *out) {
+static int to_int(PyObject *o, int64_t *out) {
   if (!PyLong_CheckExact(o)) {
     if (PyBool_Check(o) || !PyIndex_Check(o)) return -1;
   }
@@ -26,78 +26,114 @@ static int read_int(PyObject *o, int64_t *out) {
   return *out == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-static int read_list(PyObject *o, value *v) {
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return -1;
-  v->size = PySequence_Size(o);
-  if (v->size < 0 || v->size > MAX_LIST) return -1;
-  for (Py_ssize_t i = 0; i < v->size; i++) {
-    PyObject *item = PySequence_GetItem(o, i);
-    int bad = !item || read_int(item, &v->list[i]);
-    Py_XDECREF(item);
-    if (bad) return -1;
-  }
-  return 0;
+/* Each of these fills a value from an object, and returns NULL, or what is wanted instead of it. */
+
+static const char *read_int(value *v, PyObject *o) { return to_int(o, &v->i) ? "an int" : NULL; }
+
+static const char *read_float(value *v, PyObject *o) {
+  if (PyBool_Check(o)) return "a float";
+  v->f = PyFloat_AsDouble(o);
+  return v->f == -1 && PyErr_Occurred() ? "a float" : NULL;
 }
 
-/* The codes have the type that an attribute names, or are bytes that hold two of them each. */
-static int take_codes(call *c, const torch_dtype *d) {
+static const char *read_bool(value *v, PyObject *o) {
+  v->i = o == Py_True;
+  return PyBool_Check(o) ? NULL : "a bool";
+}
+
+static const char *read_word(value *v, PyObject *o) {
+  const char *known = "one of the words that it knows";
+  if (!PyUnicode_Check(o)) return "a str";
+  v->s = PyUnicode_AsUTF8AndSize(o, &v->size);
+  if (!v->s) return "a str";
+  if (v->size < 1 || v->size > MAX_WORD) return known;
+  for (Py_ssize_t j = 0; j < v->size; j++) {
+    char ch = v->s[j];
+    if (!(ch == '_' || (ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9'))) return known;
+  }
+  return NULL;
+}
+
+static const char *read_list(value *v, PyObject *o) {
+  const char *list = "a short list of ints";
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return list;
+  v->size = PySequence_Size(o);
+  if (v->size < 0 || v->size > MAX_LIST) return list;
+  for (Py_ssize_t i = 0; i < v->size; i++) {
+    PyObject *item = PySequence_GetItem(o, i);
+    int bad = !item || to_int(item, &v->list[i]);
+    Py_XDECREF(item);
+    if (bad) return list;
+  }
+  return NULL;
+}
+
+static const char *read_dtype(value *v, PyObject *o) {
+  for (v->i = 0; v->i < torch.n_dtypes; v->i++)
+    if (torch.dtypes[v->i].object == o) return NULL;
+  return "a torch.dtype that isobit knows";
+}
+
+/* ... of the codes among the inputs, or, where these are bytes that hold two each, of what they hold. */
+static const char *read_codes_dtype(call *c, value *v, PyObject *o) {
+  const char *wanted = read_dtype(v, o), *of_input = "the dtype of input";
+  if (wanted || !c->present[c->op->coded]) return wanted;
+  const torch_dtype *d = &torch.dtypes[v->i];
   tensor_arg *a = &c->args[c->op->coded];
-  if (!c->present[c->op->coded]) return 0;
-  if (d->bits != 4) return d->code != a->t.dtype.code || d->bits != a->t.dtype.bits ? -1 : 0;
-  if (a->t.dtype.code != kDLUInt || a->t.dtype.bits != 8 || a->t.ndim == 0) return -1;
+  if (d->bits != 4) return d->code != a->t.dtype.code || d->bits != a->t.dtype.bits ? of_input : NULL;
+  if (a->t.dtype.code != kDLUInt || a->t.dtype.bits != 8 || a->t.ndim == 0) return of_input;
   a->packed = d;
   a->last = (int64_t)(2 * (uint64_t)a->t.shape[a->t.ndim - 1]);
-  return 0;
+  return NULL;
+}
+
+static const char *read_codes_extent(call *c, value *v, PyObject *o, int optional) {
+  if (to_int(o, &v->i)) return "an int";
+  tensor_arg *codes = &c->args[c->op->coded];
+  if (codes->packed)
+    codes->last = v->i;
+  else if (optional && codes->t.ndim && v->i != codes->t.shape[codes->t.ndim - 1])
+    return "None or input's last extent, as its codes are not packed";
+  return NULL;
 }
 
 int read_attribute(call *c, int i, PyObject *o) {
+  const op_attribute *a = &c->op->attributes[i];
   value *v = &c->values[i];
-  v->kind = o == Py_None && c->op->attributes[i].optional ? 0 : c->op->attributes[i].kind;
-  switch (v->kind) {
+  const char *wanted = NULL;
+  v->kind = o == Py_None && a->optional ? 0 : a->kind;
+  switch (v->kind) { /* see op_attribute */
   case 'i':
   case 'I':
-    return read_int(o, &v->i) ? bad_attribute(c, i, o, "an int") : 0;
+    wanted = read_int(v, o);
+    break;
   case 'f':
   case 'F':
-    if (PyBool_Check(o)) return bad_attribute(c, i, o, "a float");
-    v->f = PyFloat_AsDouble(o);
-    return v->f == -1 && PyErr_Occurred() ? bad_attribute(c, i, o, "a float") : 0;
+    wanted = read_float(v, o);
+    break;
   case 'b':
   case 'B':
   case 'w':
-    if (!PyBool_Check(o)) return bad_attribute(c, i, o, "a bool");
-    v->i = o == Py_True;
-    return 0;
+    wanted = read_bool(v, o);
+    break;
   case 's':
-    if (!PyUnicode_Check(o)) return bad_attribute(c, i, o, "a str");
-    v->s = PyUnicode_AsUTF8AndSize(o, &v->size);
-    if (!v->s) return bad_attribute(c, i, o, "a str");
-    for (Py_ssize_t j = 0; j < v->size; j++) {
-      char ch = v->s[j];
-      if (!(ch == '_' || (ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9')) || v->size > MAX_WORD)
-        return bad_attribute(c, i, o, "one of the words that it knows");
-    }
-    if (v->size == 0) return bad_attribute(c, i, o, "one of the words that it knows");
-    return 0;
+    wanted = read_word(v, o);
+    break;
   case 'l':
   case 'L':
-    return read_list(o, v) ? bad_attribute(c, i, o, "a short list of ints") : 0;
+    wanted = read_list(v, o);
+    break;
   case 'd':
+    wanted = read_dtype(v, o);
+    break;
   case 'm':
-    for (v->i = 0; v->i < torch.n_dtypes; v->i++)
-      if (torch.dtypes[v->i].object == o) break;
-    if (v->i == torch.n_dtypes) return bad_attribute(c, i, o, "a torch.dtype that isobit knows");
-    return v->kind == 'm' && take_codes(c, &torch.dtypes[v->i]) ? bad_attribute(c, i, o, "the dtype of input") : 0;
+    wanted = read_codes_dtype(c, v, o);
+    break;
   case 'e':
-    if (read_int(o, &v->i)) return bad_attribute(c, i, o, "an int");
-    tensor_arg *codes = &c->args[c->op->coded];
-    if (codes->packed)
-      codes->last = v->i;
-    else if (c->op->attributes[i].optional && codes->t.ndim && v->i != codes->t.shape[codes->t.ndim - 1])
-      return bad_attribute(c, i, o, "None or input's last extent, as its codes are not packed");
-    return 0;
+    wanted = read_codes_extent(c, v, o, a->optional);
+    break;
   }
-  return 0;
+  return wanted ? bad_attribute(c, i, o, wanted) : 0;
 }
 
 /* ---- inputs ---- */
