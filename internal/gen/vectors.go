@@ -16,6 +16,7 @@ import (
 func autodiffLoops(c *build.Context) {
 	globals := newTables()
 	vectors(c, globals)
+	arithmeticRows(c, globals)
 	compareRows(c, globals)
 	castRows(c, globals)
 	adamRows(c, globals)

@@ -56,14 +56,14 @@ func bestOfRow[T Number](x, memory []T, smallest bool) (pos int) {
 // extremeOf returns the largest element or the smallest, a NaN if there is one: it holds halves against
 // each other, in memory for half of them, as long as there are many.
 func extremeOf[T Number](x, memory []T, smallest bool) T {
-	v := maxXY
+	of := maxOf
 	if smallest {
-		v = minXY
+		of = minOf
 	}
 	for hasAVX2() && len(x) >= 32 {
 		half := (len(x) + 1) / 2
 		a, b := x[:half], x[len(x)-half:]
-		for i := fast(v, memory[:half], a, b); i < half; i++ {
+		for i := fastVV(of, memory[:half], a, b); i < half; i++ {
 			if smallest {
 				memory[i] = min(a[i], b[i])
 			} else {

@@ -10,9 +10,15 @@ func fast[T Number](v vector, z, x, y []T) int { return 0 }
 
 func fastBy[T Number](v vector, z, x, y []T, a, b T) int { return 0 }
 
+func fastVV[T Number](of arithmetic, z, x, y []T) int { return 0 }
+
+func fastVS[T Number](of arithmetic, z, x []T, y T) int { return 0 }
+
+func fastSV[T Number](of arithmetic, z []T, x T, y []T) int { return 0 }
+
 func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 
-func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int { return 0 }
+func fastCompare[T Number | uint8](of comparison, kind int, not bool, z []uint8, x, y []T) int { return 0 }
 
 func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
 
