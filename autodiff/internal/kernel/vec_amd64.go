@@ -321,3 +321,16 @@ func fastLanes[T any](acc *[lanes]T, x []T) int {
 	}
 	return n
 }
+
+// fastFold folds all lanes into the first one, and reports whether it did.
+func fastFold[T any](acc *[lanes]T) bool {
+	switch {
+	case !hasAVX2():
+		return false
+	case is32[T]():
+		foldLanesAVX2(as[[lanes]float32](acc))
+	default:
+		foldLanesAVX2F64(as[[lanes]float64](acc))
+	}
+	return true
+}

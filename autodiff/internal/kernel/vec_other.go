@@ -18,7 +18,9 @@ func fastSV[T Number](of arithmetic, z []T, x T, y []T) int { return 0 }
 
 func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 
-func fastCompare[T Number | uint8](of comparison, kind int, not bool, z []uint8, x, y []T) int { return 0 }
+func fastCompare[T Number | uint8](of comparison, kind int, not bool, z []uint8, x, y []T) int {
+	return 0
+}
 
 func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
 
@@ -45,3 +47,5 @@ const runLength = 1
 func fastLanes[T any](acc *[lanes]T, x []T) int { return 0 }
 
 func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool { return false }
+
+func fastFold[T any](acc *[lanes]T) bool { return false }

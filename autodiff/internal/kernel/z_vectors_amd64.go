@@ -465,10 +465,20 @@ func adamAVX2F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]fl
 //go:noescape
 func addLanesAVX2(acc *[64]float32, x *float32, n int)
 
+// acc[0] becomes the sum of all, folded by halves.
+//
+//go:noescape
+func foldLanesAVX2(acc *[64]float32)
+
 // addLanesAVX2F64 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
 //
 //go:noescape
 func addLanesAVX2F64(acc *[64]float64, x *float64, n int)
+
+// acc[0] becomes the sum of all, folded by halves.
+//
+//go:noescape
+func foldLanesAVX2F64(acc *[64]float64)
 
 // maxPool2AVX2 is: y[i] = the largest of a[2*i], a[2*i+1], b[2*i], b[2*i+1], first of equals, first NaN before all, and at[i] = its position: first is a[0]'s, first+w b[0]'s.
 //

@@ -8197,6 +8197,35 @@ row:
 	VZEROUPPER
 	RET
 
+// func foldLanesAVX2(acc *[64]float32)
+// Requires: AVX
+TEXT ·foldLanesAVX2(SB), NOSPLIT, $0-8
+	MOVQ         acc+0(FP), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VMOVUPS      128(AX), Y4
+	VMOVUPS      160(AX), Y5
+	VMOVUPS      192(AX), Y6
+	VMOVUPS      224(AX), Y7
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	VZEROUPPER
+	RET
+
 // func addLanesAVX2F64(acc *[64]float64, x *float64, n int)
 // Requires: AVX
 TEXT ·addLanesAVX2F64(SB), NOSPLIT, $0-24
@@ -8256,6 +8285,49 @@ row:
 	VMOVUPS Y13, 416(AX)
 	VMOVUPS Y14, 448(AX)
 	VMOVUPS Y15, 480(AX)
+	VZEROUPPER
+	RET
+
+// func foldLanesAVX2F64(acc *[64]float64)
+// Requires: AVX
+TEXT ·foldLanesAVX2F64(SB), NOSPLIT, $0-8
+	MOVQ         acc+0(FP), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VMOVUPS      128(AX), Y4
+	VMOVUPS      160(AX), Y5
+	VMOVUPS      192(AX), Y6
+	VMOVUPS      224(AX), Y7
+	VMOVUPS      256(AX), Y8
+	VMOVUPS      288(AX), Y9
+	VMOVUPS      320(AX), Y10
+	VMOVUPS      352(AX), Y11
+	VMOVUPS      384(AX), Y12
+	VMOVUPS      416(AX), Y13
+	VMOVUPS      448(AX), Y14
+	VMOVUPS      480(AX), Y15
+	VADDPD       Y8, Y0, Y0
+	VADDPD       Y9, Y1, Y1
+	VADDPD       Y10, Y2, Y2
+	VADDPD       Y11, Y3, Y3
+	VADDPD       Y12, Y4, Y4
+	VADDPD       Y13, Y5, Y5
+	VADDPD       Y14, Y6, Y6
+	VADDPD       Y15, Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	VMOVSD       X0, (AX)
 	VZEROUPPER
 	RET
 
