@@ -92,17 +92,25 @@ func scatterAdd[T kernel.Float](k *call) error {
 	if err := checkIndices(k.in[1], n); err != nil {
 		return err
 	}
-	m := int(k.in[1].shape[k.at.Axis])
-	dst, done := scratch[int64](k.c)(k.in[1].n)
-	defer done()
 	if k.in[1].dtype == tensor.I32 {
-		kernel.FlatIndex(dst, elements[int32](k.in[1]), outer, n, m, inner)
+		scatterAddBy[T](k, elements[int32](k.in[1]), outer, n, inner)
 	} else {
-		kernel.FlatIndex(dst, elements[int64](k.in[1]), outer, n, m, inner)
+		scatterAddBy[T](k, elements[int64](k.in[1]), outer, n, inner)
 	}
-	z := elements[T](k.out[0])
-	kernel.ScatterAdd(z, elements[T](k.in[0]), elements[T](k.in[2]), dst, len(z), 1)
 	return nil
+}
+
+// scatterAddBy takes elements that do not lie along the last dimension one by one.
+func scatterAddBy[T kernel.Float, I kernel.Integer](k *call, idx []I, outer, n, inner int) {
+	z, x, y := elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[2])
+	if inner == 1 {
+		kernel.ScatterAdd(k.t, z, x, y, idx, outer, n, 1)
+		return
+	}
+	dst, done := scratch[int64](k.c)(len(idx))
+	defer done()
+	kernel.FlatIndex(k.t, dst, idx, inner)
+	kernel.ScatterAdd(k.t, z, x, y, dst, outer, n*inner, 1)
 }
 
 func selectOf[T kernel.Bits](k *call) error {
@@ -125,14 +133,10 @@ func selectAddOf[T kernel.Float](k *call) error {
 		return err
 	}
 	z, x, y := elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[2])
-	m := k.in[1].n
-	for o := range outer {
-		zo, xo, yo := z[o*n*inner:(o+1)*n*inner], x[o*n*inner:(o+1)*n*inner], y[o*m*inner:(o+1)*m*inner]
-		if k.in[1].dtype == tensor.I32 {
-			kernel.ScatterAdd(zo, xo, yo, elements[int32](k.in[1]), n, inner)
-		} else {
-			kernel.ScatterAdd(zo, xo, yo, elements[int64](k.in[1]), n, inner)
-		}
+	if k.in[1].dtype == tensor.I32 {
+		kernel.ScatterAdd(k.t, z, x, y, elements[int32](k.in[1]), outer, n, inner)
+	} else {
+		kernel.ScatterAdd(k.t, z, x, y, elements[int64](k.in[1]), outer, n, inner)
 	}
 	return nil
 }

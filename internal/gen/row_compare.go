@@ -8,9 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Comparisons of autodiff on rows, of which one may be a number: blocks of 32 elements (AVX2) or 64.
+// Comparisons of autodiff on rows, of which one may be a number, and logic of truth values: blocks of 32
+// elements (AVX2) or 64.
 
-// comparison is one, for elements of some types.
+// comparison is one, for elements of some types; of truth values the mask is the result.
 type comparison struct {
 	name  string
 	types []*storage
@@ -23,6 +24,16 @@ var comparisons = []comparison{
 	{"lessEqual", []*storage{f32, f64}, func(k *kernel, x, y value) mask { return k.compare(x, lessEqual, y) }},
 	{"equal", []*storage{i32, i64}, func(k *kernel, x, y value) mask { return k.compareInts("VPCMPEQ", x, y) }},
 	{"less", []*storage{i32, i64}, func(k *kernel, x, y value) mask { return k.compareInts("VPCMPGT", y, x) }},
+	{"and", []*storage{u8}, truthsBy("VPAND")},
+	{"or", []*storage{u8}, truthsBy("VPOR")},
+	{"xor", []*storage{u8}, truthsBy("VPXOR")},
+}
+
+func truthsBy(name string) func(k *kernel, x, y value) mask {
+	return func(k *kernel, x, y value) mask {
+		k.emit(name+either(k.isa.masks, "D", ""), y[0], x[0], x[0])
+		return mask{x[0].(reg.Register)}
+	}
 }
 
 func (k *kernel) compareInts(name string, x, y value) mask {
@@ -52,12 +63,18 @@ func (l *comparison) function(k *kernel) {
 	beginFunction(c, l.name+k.isa.name+k.out.name, "func(z, x, y *uint8, xNumber, yNumber, not bool, n int)",
 		fmt.Sprintf("z[i] = %s(x[i], y[i]) != not, for n a multiple of %d, not 0; x or y may be a number.", l.name, block))
 	z, n := param(c, "z"), param(c, "n")
-	number := c.AllocLocal(block * k.out.size)
-	x, y := l.operand(k, "x", number), l.operand(k, "y", number)
+	number := c.AllocLocal(block*k.out.size + k.isa.bytes)
+	x, y := k.rowOrNumber("x", number, block*k.out.size), k.rowOrNumber("y", number, block*k.out.size)
 	one, not := k.spread(k.constant(uint32(0x01010101)))[0], k.vector()
 	k.emit("VPBROADCASTB", place(c, "not"), not)
 	c.Label("block")
-	bytes := k.truths(one, func(i int) reg.Register { return l.emit(k, x.at(i), y.at(i))[0] })
+	of := func(i int) reg.Register { return l.emit(k, x.at(i), y.at(i))[0] }
+	var bytes operand.Op
+	if k.out.size == 1 {
+		bytes = of(0)
+	} else {
+		bytes = k.truths(one, of)
+	}
 	k.emit(either(k.isa.masks, "VPXORD", "VPXOR"), not, bytes, bytes)
 	k.emit(either(k.isa.masks, "VMOVDQU64", "VMOVDQU"), bytes, operand.Mem{Base: z})
 	c.ADDQ(operand.Imm(uint64(block)), z)
@@ -74,16 +91,18 @@ type rowOrNumber struct {
 	base, step reg.GPVirtual
 }
 
-func (l *comparison) operand(k *kernel, name string, many operand.Mem) rowOrNumber {
-	c, o, size := k.c, rowOrNumber{k, param(k.c, name), k.c.GP64()}, k.isa.bytes*k.out.size
-	c.MOVQ(operand.U32(size), o.step)
+// rowOrNumber is a parameter with blocks of some bytes; many has room for one, and a vector more to begin where one may.
+func (k *kernel) rowOrNumber(name string, many operand.Mem, block int) rowOrNumber {
+	c, o := k.c, rowOrNumber{k, param(k.c, name), k.c.GP64()}
+	c.MOVQ(operand.U32(block), o.step)
 	branch(c.CMPB, place(c, name+"Number"), operand.U8(0), c.JEQ, name+"_row")
 	number := k.vector()
-	k.emit(either(k.out.size == 8, "VBROADCASTSD", "VBROADCASTSS"), operand.Mem{Base: o.base}, number)
-	for at := 0; at < size; at += k.isa.bytes {
-		k.emit("VMOVUPS", number, many.Offset(at))
+	k.emit(map[int]string{1: "VPBROADCASTB", 4: "VBROADCASTSS", 8: "VBROADCASTSD"}[k.out.size], operand.Mem{Base: o.base}, number)
+	c.LEAQ(many.Offset(k.isa.bytes-1), o.base)
+	c.ANDQ(operand.I32(-k.isa.bytes), o.base)
+	for at := 0; at < block; at += k.isa.bytes {
+		k.emit("VMOVUPS", number, operand.Mem{Base: o.base, Disp: at})
 	}
-	c.LEAQ(many, o.base)
 	c.XORQ(o.step, o.step)
 	c.Label(name + "_row")
 	return o
@@ -93,6 +112,14 @@ func (o rowOrNumber) at(i int) value {
 	v := o.k.vector()
 	o.k.emit("VMOVUPS", operand.Mem{Base: o.base, Disp: i * o.k.isa.bytes}, v)
 	return value{v}
+}
+
+// load returns a number of vectors.
+func (o rowOrNumber) load(count int) (v value) {
+	for i := range count {
+		v = append(v, o.at(i)...)
+	}
+	return v
 }
 
 // truths makes a vector of bytes, 1 or 0, of the masks of vectors.

@@ -9,23 +9,16 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 )
 
-// Arithmetic of autodiff on rows of f32 and f64, whole vectors of them, of which Go does the rest.
+// Functions of autodiff on rows of f32 and f64, whole vectors of them, of which Go does the rest.
 // Each step rounds by itself, as in Go.
 
-// rowLoop is an operation and the forms that there are of it, each a list of operands: rows x, y and z,
-// which is the result, and numbers a and b.
+// rowLoop is a function and its operands: rows x, y and z, which is the result, and numbers a and b.
 type rowLoop struct {
-	name, forms string
-	emit        func(k *kernel, v ...value) value
+	name, operands string
+	emit           func(k *kernel, v ...value) value
 }
 
 var rowLoops = []rowLoop{
-	{"add", "xy xa", binary((*kernel).add)},
-	{"sub", "xy xa ax", binary((*kernel).sub)},
-	{"mul", "xy xa", binary((*kernel).mul)},
-	{"div", "xy xa ax", binary((*kernel).div)},
-	{"max", "xy xa", binary((*kernel).maximum)},
-	{"min", "xy xa", binary((*kernel).minimum)},
 	{"descend", "zxa", func(k *kernel, v ...value) value { return k.sub(v[0], k.mul(v[1], v[2])) }},
 	{"neg", "x", func(k *kernel, v ...value) value { return k.apply(k.ps("VXOR"), k.signBit(), v[0]) }},
 	{"abs", "x", func(k *kernel, v ...value) value { return k.apply(k.ps("VANDN"), v[0], k.spread(k.signBit())) }},
@@ -55,10 +48,6 @@ var rowLoops = []rowLoop{
 	{"clampGrad", "xyab", func(k *kernel, v ...value) value { return k.keep(k.within(v[1], v[2], v[3]), v[0]) }},
 }
 
-func binary(emit func(k *kernel, x, y value) value) func(k *kernel, v ...value) value {
-	return func(k *kernel, v ...value) value { return emit(k, v[0], v[1]) }
-}
-
 func (k *kernel) signBit() memory { return k.whole(1<<31, 1<<63) }
 
 // zeros is +0 in every lane.
@@ -79,21 +68,13 @@ func (k *kernel) orNaN(a, b, c value) value {
 
 // vectors emits all of them.
 func vectors(c *build.Context, globals *tables) {
-	eachRowLoop(func(l *rowLoop, form string) {
+	for _, l := range rowLoops {
 		for _, isa := range isas {
 			for _, t := range []*storage{f32, f64} {
 				k := newKernel(c, globals, isa, t)
 				k.param = map[string]value{}
-				l.function(k, form)
+				l.function(k)
 			}
-		}
-	})
-}
-
-func eachRowLoop(do func(l *rowLoop, form string)) {
-	for i := range rowLoops {
-		for _, form := range strings.Fields(rowLoops[i].forms) {
-			do(&rowLoops[i], form)
 		}
 	}
 }
@@ -104,16 +85,16 @@ var rowParameters = map[*storage]string{
 	f64: "func(z *float64, x *float64, y *float64, a float64, b float64, n int)",
 }
 
-// functionName is that of a form's loop.
-func (l *rowLoop) functionName(form, suffix string) string {
-	return l.name + strings.ToUpper(form) + suffix
+// functionName is that of its loop.
+func (l *rowLoop) functionName(suffix string) string {
+	return l.name + strings.ToUpper(l.operands) + suffix
 }
 
-func (l *rowLoop) function(k *kernel, form string) {
+func (l *rowLoop) function(k *kernel) {
 	c := k.c
-	beginFunction(c, l.functionName(form, k.isa.name+k.out.name), rowParameters[k.out])
+	beginFunction(c, l.functionName(k.isa.name+k.out.name), rowParameters[k.out])
 	n, at, base := param(c, "n"), c.GP64(), map[rune]operand.Mem{'z': {Base: param(c, "z")}}
-	for _, operands := range form {
+	for _, operands := range l.operands {
 		switch {
 		case operands == 'a' || operands == 'b':
 			v := k.vector()
@@ -138,7 +119,7 @@ func (l *rowLoop) function(k *kernel, form string) {
 			m.Index, m.Scale, m.Disp = at, 1, i*k.isa.bytes
 			return m
 		}
-		for _, name := range form {
+		for _, name := range l.operands {
 			if number := k.param[string(name)]; number != nil {
 				in = append(in, k.bound(string(name)))
 				continue
@@ -169,11 +150,12 @@ func rowsFile() ([]byte, error) {
 	for _, t := range []*storage{f32, f64} {
 		fmt.Fprintf(&b, "// run%s runs the loop of an instruction set.\n", t.name)
 		fmt.Fprintf(&b, "func run%s(v vector, avx512 bool, %s {\nswitch v {\n", t.name, strings.TrimPrefix(rowParameters[t], "func("))
-		eachRowLoop(func(l *rowLoop, form string) {
+		for _, l := range rowLoops {
 			fmt.Fprintf(&b, "case %s:\nif avx512 {\n%s(z, x, y, a, b, n)\n} else {\n%s(z, x, y, a, b, n)\n}\n",
-				l.functionName(form, ""), l.functionName(form, avx512.name+t.name), l.functionName(form, avx2.name+t.name))
-		})
+				l.functionName(""), l.functionName(avx512.name+t.name), l.functionName(avx2.name+t.name))
+		}
 		b.WriteString("}\n}\n\n")
 	}
+	chooseArithmetic(&b)
 	return format.Source([]byte(b.String()))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/types"
 
 	"github.com/mmcloughlin/avo/attr"
@@ -16,6 +17,7 @@ import (
 func autodiffLoops(c *build.Context) {
 	globals := newTables()
 	vectors(c, globals)
+	arithmeticRows(c, globals)
 	compareRows(c, globals)
 	castRows(c, globals)
 	adamRows(c, globals)
@@ -43,22 +45,25 @@ func pointerTo(t types.Type, name string) *types.Var {
 	return types.NewVar(0, nil, name, types.NewPointer(t))
 }
 
-// addLanes keeps the 64 lanes of a sum in registers: of f64, in all there are.
+// addLanes keeps the 64 lanes of a sum in registers: of f64, in all there are. foldLanes folds them by halves.
 func addLanes(c *build.Context) {
 	for _, t := range []struct {
 		name string
 		kind types.BasicKind
 		size int
 		add  func(...operand.Op)
-	}{{"addLanesAVX2", types.Float32, 4, c.VADDPS}, {"addLanesAVX2F64", types.Float64, 8, c.VADDPD}} {
+	}{{"LanesAVX2", types.Float32, 4, c.VADDPS}, {"LanesAVX2F64", types.Float64, 8, c.VADDPD}} {
 		element := types.Typ[t.kind]
-		rowSignature(c, t.name, "acc[i%64] += x[i], for n a multiple of 64, not 0", nil, pointerTo(types.NewArray(element, stripeLanes), "acc"), pointerTo(element, "x"))
-		acc, x, n := param(c, "acc"), param(c, "x"), param(c, "n")
 		lanes := make([]reg.VecVirtual, stripeLanes*t.size/32)
-		for i := range lanes {
-			lanes[i] = c.YMM()
-			c.VMOVUPS(operand.Mem{Base: acc, Disp: i * 32}, lanes[i])
+		load := func(acc reg.GPVirtual) {
+			for i := range lanes {
+				lanes[i] = c.YMM()
+				c.VMOVUPS(operand.Mem{Base: acc, Disp: i * 32}, lanes[i])
+			}
 		}
+		rowSignature(c, "add"+t.name, "acc[i%64] += x[i], for n a multiple of 64, not 0", nil, pointerTo(types.NewArray(element, stripeLanes), "acc"), pointerTo(element, "x"))
+		acc, x, n := param(c, "acc"), param(c, "x"), param(c, "n")
+		load(acc)
 		c.Label("row")
 		for i, l := range lanes {
 			t.add(operand.Mem{Base: x, Disp: i * 32}, l, l)
@@ -69,6 +74,28 @@ func addLanes(c *build.Context) {
 		for i, l := range lanes {
 			c.VMOVUPS(l, operand.Mem{Base: acc, Disp: i * 32})
 		}
+		endFunction(c)
+
+		beginFunction(c, "fold"+t.name, fmt.Sprintf("func(acc *[%d]%v)", stripeLanes, element), "acc[0] becomes the sum of all, folded by halves.")
+		acc = param(c, "acc")
+		load(acc)
+		for half := len(lanes) / 2; half > 0; half /= 2 {
+			for i := range half {
+				t.add(lanes[i+half], lanes[i], lanes[i])
+			}
+		}
+		sum, upper := lanes[0].AsX(), c.XMM()
+		c.VEXTRACTF128(operand.Imm(1), lanes[0], upper)
+		t.add(upper, sum, sum)
+		if t.size == 4 {
+			c.VPERMILPS(operand.Imm(0x0E), sum, upper)
+			t.add(upper, sum, sum)
+			c.VPERMILPS(operand.Imm(1), sum, upper)
+		} else {
+			c.VPERMILPD(operand.Imm(1), sum, upper)
+		}
+		t.add(upper, sum, sum)
+		either(t.size == 4, c.VMOVSS, c.VMOVSD)(sum, operand.Mem{Base: acc})
 		endFunction(c)
 	}
 }

@@ -48,19 +48,19 @@ func Sub[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
-			for i := fast(subXY, z, x, y); i < len(z); i++ {
+			for i := fastVV(subOf, z, x, y); i < len(z); i++ {
 				z[i] = x[i] - y[i]
 			}
 		},
 		VS: func(z, x []T, y T) {
 			x = x[:len(z)]
-			for i := fastBy(subXA, z, x, x, y, 0); i < len(z); i++ {
+			for i := fastVS(subOf, z, x, y); i < len(z); i++ {
 				z[i] = x[i] - y
 			}
 		},
 		SV: func(z []T, x T, y []T) {
 			y = y[:len(z)]
-			for i := fastBy(subAX, z, y, y, x, 0); i < len(z); i++ {
+			for i := fastSV(subOf, z, x, y); i < len(z); i++ {
 				z[i] = x - y[i]
 			}
 		},
@@ -81,7 +81,7 @@ func Div[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
-			for i := fast(divXY, z, x, y); i < len(z); i++ {
+			for i := fastVV(divOf, z, x, y); i < len(z); i++ {
 				z[i] = x[i] / y[i]
 			}
 		},
@@ -92,24 +92,24 @@ func Div[T Number]() Binary[T, T] {
 
 // Maximum returns the larger of x and y, a NaN if there is one.
 func Maximum[T Number]() Binary[T, T] {
-	return extreme(maxXY, maxXA, func(x, y T) T { return max(x, y) })
+	return extreme(maxOf, func(x, y T) T { return max(x, y) })
 }
 
 // Minimum returns the smaller one.
 func Minimum[T Number]() Binary[T, T] {
-	return extreme(minXY, minXA, func(x, y T) T { return min(x, y) })
+	return extreme(minOf, func(x, y T) T { return min(x, y) })
 }
 
-// extreme takes an assembly loop of two rows, and one of a row and a number.
-func extreme[T Number](rows, number vector, f func(x, y T) T) Binary[T, T] {
+// extreme takes the name of an assembly loop, and what it does.
+func extreme[T Number](of arithmetic, f func(x, y T) T) Binary[T, T] {
 	rest := Of(f)
 	vs := func(z, x []T, y T) {
-		n := fastBy(number, z, x, x, y, 0)
+		n := fastVS(of, z, x, y)
 		rest.VS(z[n:], x[n:], y)
 	}
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
-			n := fast(rows, z, x, y)
+			n := fastVV(of, z, x, y)
 			rest.VV(z[n:], x[n:], y[n:])
 		},
 		VS: vs,
@@ -119,42 +119,42 @@ func extreme[T Number](rows, number vector, f func(x, y T) T) Binary[T, T] {
 
 func divVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
-	for i := fastBy(divXA, z, x, x, y, 0); i < len(z); i++ {
+	for i := fastVS(divOf, z, x, y); i < len(z); i++ {
 		z[i] = x[i] / y
 	}
 }
 
 func divSV[T Number](z []T, x T, y []T) {
 	y = y[:len(z)]
-	for i := fastBy(divAX, z, y, y, x, 0); i < len(z); i++ {
+	for i := fastSV(divOf, z, x, y); i < len(z); i++ {
 		z[i] = x / y[i]
 	}
 }
 
 func addVV[T Number](z, x, y []T) {
 	x, y = x[:len(z)], y[:len(z)]
-	for i := fast(addXY, z, x, y); i < len(z); i++ {
+	for i := fastVV(addOf, z, x, y); i < len(z); i++ {
 		z[i] = x[i] + y[i]
 	}
 }
 
 func addVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
-	for i := fastBy(addXA, z, x, x, y, 0); i < len(z); i++ {
+	for i := fastVS(addOf, z, x, y); i < len(z); i++ {
 		z[i] = x[i] + y
 	}
 }
 
 func mulVV[T Number](z, x, y []T) {
 	x, y = x[:len(z)], y[:len(z)]
-	for i := fast(mulXY, z, x, y); i < len(z); i++ {
+	for i := fastVV(mulOf, z, x, y); i < len(z); i++ {
 		z[i] = x[i] * y[i]
 	}
 }
 
 func mulVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
-	for i := fastBy(mulXA, z, x, x, y, 0); i < len(z); i++ {
+	for i := fastVS(mulOf, z, x, y); i < len(z); i++ {
 		z[i] = x[i] * y
 	}
 }

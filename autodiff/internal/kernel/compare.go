@@ -1,5 +1,8 @@
 package kernel
 
+// truthValues are a kind of their own beside those of kindOf.
+const truthValues = 4
+
 // Comparisons write 1 where they hold, else 0.
 
 // comparison names an assembly loop (internal/gen/row_compare.go).
@@ -9,6 +12,9 @@ const (
 	equalOf comparison = iota
 	lessOf
 	lessEqualOf
+	andOf // of truth values
+	orOf
+	xorOf
 	comparisons
 )
 
@@ -50,7 +56,7 @@ func comparing[T Number](of comparison, not, swapped bool, holds func(x, y T) bo
 		if swapped {
 			x, y = y, x
 		}
-		return fastCompare(of, not, z, x, y)
+		return fastCompare(of, kindOf[T](), not, z, x, y)
 	}
 	return b
 }

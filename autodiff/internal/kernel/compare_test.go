@@ -59,6 +59,7 @@ func testComparisons[T Number](t *testing.T, values ...T) {
 
 // TestLogic holds operations on truth values to Go's.
 func TestLogic(t *testing.T) {
+	defer cpu.Limit(cpu.Best())
 	for name, c := range map[string]struct {
 		loop  Binary[uint8, uint8]
 		holds func(x, y bool) bool
@@ -72,7 +73,8 @@ func TestLogic(t *testing.T) {
 			for j := range x {
 				x[j], y[j] = uint8(j*7/3%2), uint8(j*j/5%2)
 			}
-			for _, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}} {
+			for i, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}, {n, n}, {n, 1}, {1, n}} {
+				cpu.Limit([]cpu.ISA{cpu.AVX2, cpu.Best()}[i/3])
 				z := make([]uint8, n+2)
 				z[0], z[n+1] = 7, 7
 				c.loop.Run(1, z[1:n+1], x[:numbers[0]], y[:numbers[1]], []int64{int64(n)}, []int64{int64(numbers[0])}, []int64{int64(numbers[1])})
@@ -80,6 +82,50 @@ func TestLogic(t *testing.T) {
 				for j, got := range z[1 : n+1] {
 					if (got == 1) != c.holds(x[j%numbers[0]] == 1, y[j%numbers[1]] == 1) || got > 1 {
 						t.Fatalf("%s, number %d of %v, is %d", name, j, numbers, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWholeNumbers holds arithmetic on whole numbers, on every instruction set and in every form, to Go's operators.
+func TestWholeNumbers(t *testing.T) {
+	t.Run("i32", testWholeNumbers[int32])
+	t.Run("i64", testWholeNumbers[int64])
+}
+
+func testWholeNumbers[T Integer](t *testing.T) {
+	defer cpu.Limit(cpu.Best())
+	for name, c := range map[string]struct {
+		loop Binary[T, T]
+		of   func(x, y T) T
+	}{
+		"add": {Add[T](), func(x, y T) T { return x + y }},
+		"sub": {Sub[T](), func(x, y T) T { return x - y }},
+		"mul": {Mul[T](), func(x, y T) T { return x * y }},
+		"max": {Maximum[T](), func(x, y T) T { return max(x, y) }},
+	} {
+		for _, n := range append(sizes[1:], 8200) {
+			x, y := make([]T, n), make([]T, n)
+			for i := range x {
+				bits := Bits64(5, uint64(i))
+				x[i], y[i] = T(bits), T(bits>>(i%64))
+			}
+			for _, isa := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
+				cpu.Limit(isa)
+				for form, loop := range []func(z []T){
+					func(z []T) { c.loop.VV(z, x, y) }, func(z []T) { c.loop.VS(z, x, y[0]) }, func(z []T) { c.loop.SV(z, x[0], y) },
+				} {
+					z := make([]T, n+2)
+					z[0], z[n+1] = 7, 7
+					loop(z[1 : n+1])
+					require.Equal(t, []T{7, 7}, []T{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+					for i, got := range z[1 : n+1] {
+						a, b := []T{x[i], x[i], x[0]}[form], []T{y[i], y[0], y[i]}[form]
+						if got != c.of(a, b) {
+							t.Fatalf("%s(%v, %v) is %v, form %d, number %d of %d (%v)", name, a, b, got, form, i, n, isa)
+						}
 					}
 				}
 			}

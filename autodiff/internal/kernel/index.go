@@ -5,22 +5,37 @@ package kernel
 // CheckIndex returns the position of the first index outside [0, n).
 func CheckIndex[I Integer](idx []I, n int) int {
 	for i, v := range idx {
-		if v < 0 || int64(v) >= int64(n) {
+		if uint64(v) >= uint64(n) { // below 0 is far above
 			return i
 		}
 	}
 	return -1
 }
 
+// take writes z[j] = x[at[j]].
+func take[T Bits, I Integer](z, x []T, at []I) {
+	z = z[:len(at)]
+	for j, v := range at {
+		z[j] = x[v]
+	}
+}
+
 // Gather writes z[o, j, i] = x[o, idx[o, j, i], i].
 func Gather[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, m, inner int) {
-	t.For(outer, m*inner, 1, func(lo, hi int) {
-		for o := lo; o < hi; o++ {
-			for j := range m {
-				row := idx[(o*m+j)*inner:][:inner]
-				dst := z[(o*m+j)*inner:][:inner]
-				for i, v := range row {
-					dst[i] = x[(o*n+int(v))*inner+i]
+	t.For(outer*m, inner, 64, func(lo, hi int) {
+		for lo < hi {
+			from := x[lo/m*n*inner:][:n*inner]
+			rows := min(m-lo%m, hi-lo)
+			at, dst := idx[lo*inner:][:rows*inner], z[lo*inner:][:rows*inner]
+			lo += rows
+			if inner == 1 {
+				take(dst, from, at)
+				continue
+			}
+			for ; len(at) > 0; at, dst = at[inner:], dst[inner:] {
+				row := dst[:inner]
+				for i, v := range at[:inner] {
+					row[i] = from[int(v)*inner+i]
 				}
 			}
 		}
@@ -30,6 +45,14 @@ func Gather[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, m, inner 
 // Select writes z[o, j, :] = x[o, idx[j], :].
 func Select[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, inner int) {
 	m := len(idx)
+	if inner == 1 {
+		t.For(outer, m, 1, func(lo, hi int) {
+			for o := lo; o < hi; o++ {
+				take(z[o*m:], x[o*n:][:n], idx)
+			}
+		})
+		return
+	}
 	t.For(outer*m, inner, 1, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			o, j := r/m, r%m
@@ -43,11 +66,23 @@ func Select[T Bits, I Integer](t Threads, z, x []T, idx []I, outer, n, inner int
 // and folds the chunk sums pairwise.
 const chunk = 256
 
-// ScatterAdd writes x with the rows y[j, :] of inner elements added to x[dst[j], :],
-// where x has rows rows: each destination's finished sum is added once, of no
-// contributions, too, so that a -0 becomes +0.
-func ScatterAdd[T Float, I Integer](z, x, y []T, dst []I, rows, inner int) {
-	start := make([]int32, rows+1)
+// ScatterAdd writes x with the rows y[o, j, :] of inner elements added to x[o, dst[j], :],
+// where each x[o] has rows rows, and each o its own destinations if there are so many.
+func ScatterAdd[T Float, I Integer](t Threads, z, x, y []T, dst []I, outer, rows, inner int) {
+	size, m := rows*inner, len(y)/max(outer*inner, 1)
+	t.For(outer, size+m*inner, 1, func(lo, hi int) {
+		start := make([]int32, rows+1)
+		for o := lo; o < hi; o++ {
+			own := dst[o*m%max(len(dst), 1):][:m]
+			scatterAdd(z[o*size:][:size], x[o*size:][:size], y[o*m*inner:][:m*inner], own, start, inner)
+		}
+	})
+}
+
+// scatterAdd adds each destination's finished sum once, of no contributions, too, so that a -0
+// becomes +0. start has a number for each row, and one more.
+func scatterAdd[T Float, I Integer](z, x, y []T, dst []I, start []int32, inner int) {
+	clear(start)
 	most := int32(0)
 	for _, d := range dst {
 		start[d+1]++
@@ -55,10 +90,13 @@ func ScatterAdd[T Float, I Integer](z, x, y []T, dst []I, rows, inner int) {
 	}
 	if most <= chunk { // one chunk each: sums begin at +0, and x may come last
 		clear(z)
-		for j, d := range dst {
-			if inner == 1 {
+		if inner == 1 {
+			y = y[:len(dst)]
+			for j, d := range dst {
 				z[d] += y[j]
-			} else {
+			}
+		} else {
+			for j, d := range dst {
 				row := z[int(d)*inner:][:inner]
 				addVV(row, row, y[j*inner:][:inner])
 			}
@@ -68,6 +106,7 @@ func ScatterAdd[T Float, I Integer](z, x, y []T, dst []I, rows, inner int) {
 	}
 	addVS(z, x, 0)
 	// Sort the sources by destination: counting keeps them in order.
+	rows := len(start) - 1
 	for r := range rows {
 		start[r+1] += start[r]
 	}
@@ -102,15 +141,14 @@ func ScatterAdd[T Float, I Integer](z, x, y []T, dst []I, rows, inner int) {
 	}
 }
 
-// FlatIndex writes, for every position of idx[o, j, i], the flat position
-// [o, idx, i] in a tensor with n elements along the middle dimension.
-func FlatIndex[I Integer](z []int64, idx []I, outer, n, m, inner int) {
-	for o := range outer {
-		for j := range m {
-			for i := range inner {
-				at := (o*m+j)*inner + i
-				z[at] = int64((o*n+int(idx[at]))*inner + i)
+// FlatIndex writes, for every position of idx[:, i], the flat position [idx, i] in x[o].
+func FlatIndex[I Integer](t Threads, z []int64, idx []I, inner int) {
+	t.For(len(idx)/inner, 2*inner, 64, func(lo, hi int) {
+		for ; lo < hi; lo++ {
+			row := z[lo*inner:][:inner]
+			for i, v := range idx[lo*inner:][:inner] {
+				row[i] = int64(int(v)*inner + i)
 			}
 		}
-	}
+	})
 }

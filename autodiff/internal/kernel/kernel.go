@@ -20,26 +20,24 @@ type Bits interface {
 	uint8 | uint16 | uint32 | uint64
 }
 
-// vector names an assembly loop of arithmetic (internal/gen/row_loops.go), X and Y being its rows, Z
+// arithmetic names an assembly loop of rows or numbers (internal/gen/row_arithmetic.go).
+type arithmetic int
+
+const (
+	addOf arithmetic = iota
+	subOf
+	mulOf
+	divOf
+	maxOf
+	minOf
+)
+
+// vector names an assembly loop of a function (internal/gen/row_loops.go), X and Y being its rows, Z
 // the result's row, which it reads, and A and B numbers.
 type vector int
 
 const (
-	addXY vector = iota
-	addXA
-	subXY
-	subXA
-	subAX
-	mulXY
-	mulXA
-	divXY
-	divXA
-	divAX
-	maxXY
-	maxXA
-	minXY
-	minXA
-	descendZXA
+	descendZXA vector = iota
 	negX
 	absX
 	signX
@@ -86,6 +84,17 @@ func isFloat32[T any]() bool {
 
 // isFloat tells floats from whole numbers.
 func isFloat[T Number]() bool { return T(1)/2 != 0 }
+
+// kindOf numbers f32, f64, i32 and i64.
+func kindOf[T Number]() (kind int) {
+	if !isFloat[T]() {
+		kind = 2
+	}
+	if !is32[T]() {
+		kind++
+	}
+	return kind
+}
 
 // is32 tells the sizes of floats apart.
 func is32[T any]() bool {

@@ -227,7 +227,7 @@ func TestScatterOrder(t *testing.T) {
 		}
 		want := 3 + testcase.Chunk(x) // the finished sum is added once
 		z := make([]float32, 3)
-		ScatterAdd(z, []float32{1, 3, float32(math.Copysign(0, -1))}, x, dst, 3, 1)
+		ScatterAdd(1, z, []float32{1, 3, float32(math.Copysign(0, -1))}, x, dst, 1, 3, 1)
 		require.Equal(t, []float32{1, want, 0}, z, "%d contributions", n)
 		require.False(t, math.Signbit(float64(z[2])), "a -0 without contributions becomes +0")
 	}

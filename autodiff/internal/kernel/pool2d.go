@@ -126,22 +126,48 @@ func span(o, k, stride, pad, size int, countPad bool) (lo, hi, count int) {
 // AvgPool writes the mean of every window; the sum is in Stripe order.
 func AvgPool[T Float](t Threads, p *Pool, y, x []T) {
 	t.For(p.Planes*p.OH, p.OW*p.KH*p.KW*2, 1, func(lo, hi int) {
+		columns := make([]T, min(p.KH*p.KW, lanes)*tile)
+		acc := make([]T, len(columns))
 		for r := lo; r < hi; r++ {
 			plane := x[r/p.OH*p.H*p.W:][:p.H*p.W]
 			i0, i1, ni := span(r%p.OH, p.KH, p.Stride[0], p.Pad[0], p.H, p.CountPad)
-			for o := range p.OW {
+			row := y[r*p.OW:][:p.OW]
+			for o := 0; o < p.OW; {
 				j0, j1, nj := span(o, p.KW, p.Stride[1], p.Pad[1], p.W, p.CountPad)
-				y[r*p.OW+o] = windowSum(plane, p.W, i0, i1, j0, j1) / T(ni*nj)
+				n := min(p.OW-o, (p.W-p.KW-j0)/p.Stride[1]+1, tile) // windows from here on that lie inside
+				if count := (i1 - i0) * p.KW; j1-j0 < p.KW || count > min(2*n, lanes) {
+					row[o] = windowSum(plane, p.W, i0, i1, j0, j1) / T(ni*nj)
+					o++
+					continue
+				}
+				taps := 0
+				for i := i0; i < i1; i++ {
+					for j := j0; j < j1; j++ {
+						column(columns[taps*n:][:n], plane[i*p.W+j:], p.Stride[1])
+						taps++
+					}
+				}
+				sumTile(acc, columns, taps, n, n)
+				divVS(row[o:o+n], acc, T(ni*nj))
+				o += n
 			}
 		}
 	})
 }
 
-func windowSum[T Float](plane []T, w, i0, i1, j0, j1 int) T {
-	if i1-i0 == 2 && j1-j0 == 2 {
-		a, b := plane[i0*w+j0:], plane[(i0+1)*w+j0:]
-		return ((a[0] + 0) + b[0]) + ((a[1] + 0) + b[1])
+// column copies elements that lie step apart.
+func column[T Float](z, x []T, step int) {
+	if step == 1 {
+		copy(z, x)
+		return
 	}
+	x = x[:(len(z)-1)*step+1]
+	for i := range z {
+		z[i] = x[i*step]
+	}
+}
+
+func windowSum[T Float](plane []T, w, i0, i1, j0, j1 int) T {
 	var s Stripe[T]
 	for i := i0; i < i1; i++ {
 		s.Add(plane[i*w+j0 : i*w+j1])

@@ -105,3 +105,36 @@ func TestAverageOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestAvgPool holds rows of windows to windows by themselves.
+func TestAvgPool(t *testing.T) {
+	for _, p := range []Pool{
+		{H: 5, W: 40, KH: 2, KW: 2, Stride: [2]int{2, 2}},
+		{H: 7, W: 300, KH: 3, KW: 3, Stride: [2]int{2, 2}, Pad: [2]int{1, 1}},
+		{H: 7, W: 300, KH: 3, KW: 2, Stride: [2]int{1, 1}, Pad: [2]int{1, 1}, CountPad: true},
+		{H: 9, W: 90, KH: 7, KW: 7, Stride: [2]int{3, 1}, Pad: [2]int{3, 3}, CountPad: true},
+		{H: 9, W: 80, KH: 9, KW: 9, Stride: [2]int{1, 2}},
+		{H: 2, W: 3, KH: 2, KW: 3, Stride: [2]int{1, 1}, Pad: [2]int{1, 1}},
+	} {
+		p.Planes, p.OH, p.OW = 2, (p.H+2*p.Pad[0]-p.KH)/p.Stride[0]+1, (p.W+2*p.Pad[1]-p.KW)/p.Stride[1]+1
+		x, y := uniform[float32](p.Planes*p.H*p.W, 1), make([]float32, p.Planes*p.OH*p.OW)
+		for i := range len(x) / 3 {
+			x[i] = float32(math.Copysign(0, -1))
+		}
+		AvgPool(3, &p, y, x)
+		for at, got := range y {
+			top, left := at/p.OW%p.OH*p.Stride[0]-p.Pad[0], at%p.OW*p.Stride[1]-p.Pad[1]
+			var window []float32
+			for i := max(top, 0); i < min(top+p.KH, p.H); i++ {
+				for j := max(left, 0); j < min(left+p.KW, p.W); j++ {
+					window = append(window, x[(at/p.OW/p.OH*p.H+i)*p.W+j])
+				}
+			}
+			count := len(window)
+			if p.CountPad {
+				count = (min(top+p.KH, p.H+p.Pad[0]) - top) * (min(left+p.KW, p.W+p.Pad[1]) - left)
+			}
+			require.Equal(t, math.Float32bits(testcase.Stripe(window)/float32(count)), math.Float32bits(got), "%+v, window %d", p, at)
+		}
+	}
+}

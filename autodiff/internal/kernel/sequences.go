@@ -95,7 +95,7 @@ func (s *sequences[T]) sum(x []T) {
 // expSum writes exp(x - most), and leaves the largest x and the sum in most and total.
 func (s *sequences[T]) expSum(z, x []T) {
 	if s.width == 0 {
-		s.most[0] = maxOf(x[:s.n], z)
+		s.most[0] = extremeOf(x[:s.n], z, false)
 	} else {
 		copy(s.most, x)
 		for at := s.stride; at < s.n*s.stride; at += s.stride {
@@ -105,25 +105,4 @@ func (s *sequences[T]) expSum(z, x []T) {
 	s.by(s.sub, z, x, s.most)
 	s.each(Exp[T], z, z, z)
 	s.sum(z)
-}
-
-// maxOf holds halves against each other, in some memory, as long as there are many.
-func maxOf[T Float](x, memory []T) T {
-	for hasAVX2() && len(x) >= 32 {
-		half := (len(x) + 1) / 2
-		a, b := x[:half], x[len(x)-half:]
-		for i := fast(maxXY, memory[:half], a, b); i < half; i++ {
-			memory[i] = max(a[i], b[i])
-		}
-		x = memory[:half]
-	}
-	// Four maxima, as each waits for the one before.
-	a, b, c, d := x[0], x[0], x[0], x[0]
-	for ; len(x) >= 4; x = x[4:] {
-		a, b, c, d = max(a, x[0]), max(b, x[1]), max(c, x[2]), max(d, x[3])
-	}
-	for _, v := range x {
-		a = max(a, v)
-	}
-	return max(a, b, c, d)
 }

@@ -10,9 +10,17 @@ func fast[T Number](v vector, z, x, y []T) int { return 0 }
 
 func fastBy[T Number](v vector, z, x, y []T, a, b T) int { return 0 }
 
+func fastVV[T Number](of arithmetic, z, x, y []T) int { return 0 }
+
+func fastVS[T Number](of arithmetic, z, x []T, y T) int { return 0 }
+
+func fastSV[T Number](of arithmetic, z []T, x T, y []T) int { return 0 }
+
 func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
 
-func fastCompare[T Number](of comparison, not bool, z []uint8, x, y []T) int { return 0 }
+func fastCompare[T Number | uint8](of comparison, kind int, not bool, z []uint8, x, y []T) int {
+	return 0
+}
 
 func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
 
@@ -39,3 +47,5 @@ const runLength = 1
 func fastLanes[T any](acc *[lanes]T, x []T) int { return 0 }
 
 func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool { return false }
+
+func fastFold[T any](acc *[lanes]T) bool { return false }

@@ -7,90 +7,6 @@ package kernel
 // runF32 runs the loop of an instruction set.
 func runF32(v vector, avx512 bool, z *float32, x *float32, y *float32, a float32, b float32, n int) {
 	switch v {
-	case addXY:
-		if avx512 {
-			addXYAVX512F32(z, x, y, a, b, n)
-		} else {
-			addXYAVX2F32(z, x, y, a, b, n)
-		}
-	case addXA:
-		if avx512 {
-			addXAAVX512F32(z, x, y, a, b, n)
-		} else {
-			addXAAVX2F32(z, x, y, a, b, n)
-		}
-	case subXY:
-		if avx512 {
-			subXYAVX512F32(z, x, y, a, b, n)
-		} else {
-			subXYAVX2F32(z, x, y, a, b, n)
-		}
-	case subXA:
-		if avx512 {
-			subXAAVX512F32(z, x, y, a, b, n)
-		} else {
-			subXAAVX2F32(z, x, y, a, b, n)
-		}
-	case subAX:
-		if avx512 {
-			subAXAVX512F32(z, x, y, a, b, n)
-		} else {
-			subAXAVX2F32(z, x, y, a, b, n)
-		}
-	case mulXY:
-		if avx512 {
-			mulXYAVX512F32(z, x, y, a, b, n)
-		} else {
-			mulXYAVX2F32(z, x, y, a, b, n)
-		}
-	case mulXA:
-		if avx512 {
-			mulXAAVX512F32(z, x, y, a, b, n)
-		} else {
-			mulXAAVX2F32(z, x, y, a, b, n)
-		}
-	case divXY:
-		if avx512 {
-			divXYAVX512F32(z, x, y, a, b, n)
-		} else {
-			divXYAVX2F32(z, x, y, a, b, n)
-		}
-	case divXA:
-		if avx512 {
-			divXAAVX512F32(z, x, y, a, b, n)
-		} else {
-			divXAAVX2F32(z, x, y, a, b, n)
-		}
-	case divAX:
-		if avx512 {
-			divAXAVX512F32(z, x, y, a, b, n)
-		} else {
-			divAXAVX2F32(z, x, y, a, b, n)
-		}
-	case maxXY:
-		if avx512 {
-			maxXYAVX512F32(z, x, y, a, b, n)
-		} else {
-			maxXYAVX2F32(z, x, y, a, b, n)
-		}
-	case maxXA:
-		if avx512 {
-			maxXAAVX512F32(z, x, y, a, b, n)
-		} else {
-			maxXAAVX2F32(z, x, y, a, b, n)
-		}
-	case minXY:
-		if avx512 {
-			minXYAVX512F32(z, x, y, a, b, n)
-		} else {
-			minXYAVX2F32(z, x, y, a, b, n)
-		}
-	case minXA:
-		if avx512 {
-			minXAAVX512F32(z, x, y, a, b, n)
-		} else {
-			minXAAVX2F32(z, x, y, a, b, n)
-		}
 	case descendZXA:
 		if avx512 {
 			descendZXAAVX512F32(z, x, y, a, b, n)
@@ -181,90 +97,6 @@ func runF32(v vector, avx512 bool, z *float32, x *float32, y *float32, a float32
 // runF64 runs the loop of an instruction set.
 func runF64(v vector, avx512 bool, z *float64, x *float64, y *float64, a float64, b float64, n int) {
 	switch v {
-	case addXY:
-		if avx512 {
-			addXYAVX512F64(z, x, y, a, b, n)
-		} else {
-			addXYAVX2F64(z, x, y, a, b, n)
-		}
-	case addXA:
-		if avx512 {
-			addXAAVX512F64(z, x, y, a, b, n)
-		} else {
-			addXAAVX2F64(z, x, y, a, b, n)
-		}
-	case subXY:
-		if avx512 {
-			subXYAVX512F64(z, x, y, a, b, n)
-		} else {
-			subXYAVX2F64(z, x, y, a, b, n)
-		}
-	case subXA:
-		if avx512 {
-			subXAAVX512F64(z, x, y, a, b, n)
-		} else {
-			subXAAVX2F64(z, x, y, a, b, n)
-		}
-	case subAX:
-		if avx512 {
-			subAXAVX512F64(z, x, y, a, b, n)
-		} else {
-			subAXAVX2F64(z, x, y, a, b, n)
-		}
-	case mulXY:
-		if avx512 {
-			mulXYAVX512F64(z, x, y, a, b, n)
-		} else {
-			mulXYAVX2F64(z, x, y, a, b, n)
-		}
-	case mulXA:
-		if avx512 {
-			mulXAAVX512F64(z, x, y, a, b, n)
-		} else {
-			mulXAAVX2F64(z, x, y, a, b, n)
-		}
-	case divXY:
-		if avx512 {
-			divXYAVX512F64(z, x, y, a, b, n)
-		} else {
-			divXYAVX2F64(z, x, y, a, b, n)
-		}
-	case divXA:
-		if avx512 {
-			divXAAVX512F64(z, x, y, a, b, n)
-		} else {
-			divXAAVX2F64(z, x, y, a, b, n)
-		}
-	case divAX:
-		if avx512 {
-			divAXAVX512F64(z, x, y, a, b, n)
-		} else {
-			divAXAVX2F64(z, x, y, a, b, n)
-		}
-	case maxXY:
-		if avx512 {
-			maxXYAVX512F64(z, x, y, a, b, n)
-		} else {
-			maxXYAVX2F64(z, x, y, a, b, n)
-		}
-	case maxXA:
-		if avx512 {
-			maxXAAVX512F64(z, x, y, a, b, n)
-		} else {
-			maxXAAVX2F64(z, x, y, a, b, n)
-		}
-	case minXY:
-		if avx512 {
-			minXYAVX512F64(z, x, y, a, b, n)
-		} else {
-			minXYAVX2F64(z, x, y, a, b, n)
-		}
-	case minXA:
-		if avx512 {
-			minXAAVX512F64(z, x, y, a, b, n)
-		} else {
-			minXAAVX2F64(z, x, y, a, b, n)
-		}
 	case descendZXA:
 		if avx512 {
 			descendZXAAVX512F64(z, x, y, a, b, n)
@@ -350,4 +182,85 @@ func runF64(v vector, avx512 bool, z *float64, x *float64, y *float64, a float64
 			clampGradXYABAVX2F64(z, x, y, a, b, n)
 		}
 	}
+}
+
+// runArithmetic runs the loop of an operation, a kind of numbers and an instruction set, and reports whether there is one.
+func runArithmetic(of arithmetic, kind, avx512 int, z, x, y *uint8, xNumber, yNumber bool, n int) bool {
+	switch int(of)<<3 | kind<<1 | avx512 {
+	case int(addOf)<<3 | 0<<1 | 1:
+		addAVX512F32(z, x, y, xNumber, yNumber, n)
+	case int(addOf)<<3 | 0<<1 | 0:
+		addAVX2F32(z, x, y, xNumber, yNumber, n)
+	case int(addOf)<<3 | 1<<1 | 1:
+		addAVX512F64(z, x, y, xNumber, yNumber, n)
+	case int(addOf)<<3 | 1<<1 | 0:
+		addAVX2F64(z, x, y, xNumber, yNumber, n)
+	case int(addOf)<<3 | 2<<1 | 1:
+		addAVX512I32(z, x, y, xNumber, yNumber, n)
+	case int(addOf)<<3 | 2<<1 | 0:
+		addAVX2I32(z, x, y, xNumber, yNumber, n)
+	case int(addOf)<<3 | 3<<1 | 1:
+		addAVX512I64(z, x, y, xNumber, yNumber, n)
+	case int(addOf)<<3 | 3<<1 | 0:
+		addAVX2I64(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 0<<1 | 1:
+		subAVX512F32(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 0<<1 | 0:
+		subAVX2F32(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 1<<1 | 1:
+		subAVX512F64(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 1<<1 | 0:
+		subAVX2F64(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 2<<1 | 1:
+		subAVX512I32(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 2<<1 | 0:
+		subAVX2I32(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 3<<1 | 1:
+		subAVX512I64(z, x, y, xNumber, yNumber, n)
+	case int(subOf)<<3 | 3<<1 | 0:
+		subAVX2I64(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 0<<1 | 1:
+		mulAVX512F32(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 0<<1 | 0:
+		mulAVX2F32(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 1<<1 | 1:
+		mulAVX512F64(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 1<<1 | 0:
+		mulAVX2F64(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 2<<1 | 1:
+		mulAVX512I32(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 2<<1 | 0:
+		mulAVX2I32(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 3<<1 | 1:
+		mulAVX512I64(z, x, y, xNumber, yNumber, n)
+	case int(mulOf)<<3 | 3<<1 | 0:
+		mulAVX2I64(z, x, y, xNumber, yNumber, n)
+	case int(divOf)<<3 | 0<<1 | 1:
+		divAVX512F32(z, x, y, xNumber, yNumber, n)
+	case int(divOf)<<3 | 0<<1 | 0:
+		divAVX2F32(z, x, y, xNumber, yNumber, n)
+	case int(divOf)<<3 | 1<<1 | 1:
+		divAVX512F64(z, x, y, xNumber, yNumber, n)
+	case int(divOf)<<3 | 1<<1 | 0:
+		divAVX2F64(z, x, y, xNumber, yNumber, n)
+	case int(maxOf)<<3 | 0<<1 | 1:
+		maxAVX512F32(z, x, y, xNumber, yNumber, n)
+	case int(maxOf)<<3 | 0<<1 | 0:
+		maxAVX2F32(z, x, y, xNumber, yNumber, n)
+	case int(maxOf)<<3 | 1<<1 | 1:
+		maxAVX512F64(z, x, y, xNumber, yNumber, n)
+	case int(maxOf)<<3 | 1<<1 | 0:
+		maxAVX2F64(z, x, y, xNumber, yNumber, n)
+	case int(minOf)<<3 | 0<<1 | 1:
+		minAVX512F32(z, x, y, xNumber, yNumber, n)
+	case int(minOf)<<3 | 0<<1 | 0:
+		minAVX2F32(z, x, y, xNumber, yNumber, n)
+	case int(minOf)<<3 | 1<<1 | 1:
+		minAVX512F64(z, x, y, xNumber, yNumber, n)
+	case int(minOf)<<3 | 1<<1 | 0:
+		minAVX2F64(z, x, y, xNumber, yNumber, n)
+	default:
+		return false
+	}
+	return true
 }

@@ -5,174 +5,6 @@
 package kernel
 
 //go:noescape
-func addXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func addXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func addXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func addXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func addXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func addXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func addXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func addXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func subXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func subXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func subXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func subXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func subXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func subXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func subXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func subXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func subAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func subAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func subAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func subAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func mulXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func mulXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func mulXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func mulXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func mulXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func mulXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func mulXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func mulXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func divXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func divXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func divXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func divXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func divXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func divXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func divXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func divXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func divAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func divAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func divAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func divAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func maxXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func maxXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func maxXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func maxXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func maxXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func maxXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func maxXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func maxXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func minXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func minXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func minXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func minXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func minXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func minXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
-func minXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-
-//go:noescape
-func minXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-
-//go:noescape
 func descendZXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 
 //go:noescape
@@ -340,6 +172,114 @@ func clampGradXYABAVX2F32(z *float32, x *float32, y *float32, a float32, b float
 //go:noescape
 func clampGradXYABAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
 
+//go:noescape
+func addAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func addAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func addAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func addAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func addAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func addAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func addAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func addAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func subAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func mulAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func divAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func divAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func divAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func divAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func maxAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func maxAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func maxAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func maxAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func minAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func minAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func minAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
+//go:noescape
+func minAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+
 // z[i] = equal(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
 //
 //go:noescape
@@ -440,6 +380,36 @@ func lessAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not b
 //go:noescape
 func lessAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 
+// z[i] = and(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func andAVX512U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = and(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func andAVX2U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = or(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func orAVX512U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = or(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func orAVX2U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = xor(x[i], y[i]) != not, for n a multiple of 64, not 0; x or y may be a number.
+//
+//go:noescape
+func xorAVX512U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
+// z[i] = xor(x[i], y[i]) != not, for n a multiple of 32, not 0; x or y may be a number.
+//
+//go:noescape
+func xorAVX2U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+
 // z[i] = f32(x[i]), for n a multiple of 8, not 0.
 //
 //go:noescape
@@ -495,10 +465,20 @@ func adamAVX2F64(p *float64, dp *float64, m *float64, v *float64, numbers *[8]fl
 //go:noescape
 func addLanesAVX2(acc *[64]float32, x *float32, n int)
 
+// acc[0] becomes the sum of all, folded by halves.
+//
+//go:noescape
+func foldLanesAVX2(acc *[64]float32)
+
 // addLanesAVX2F64 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
 //
 //go:noescape
 func addLanesAVX2F64(acc *[64]float64, x *float64, n int)
+
+// acc[0] becomes the sum of all, folded by halves.
+//
+//go:noescape
+func foldLanesAVX2F64(acc *[64]float64)
 
 // maxPool2AVX2 is: y[i] = the largest of a[2*i], a[2*i+1], b[2*i], b[2*i+1], first of equals, first NaN before all, and at[i] = its position: first is a[0]'s, first+w b[0]'s.
 //

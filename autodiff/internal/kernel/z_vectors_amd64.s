@@ -4,2830 +4,6 @@
 
 #include "textflag.h"
 
-// func addXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·addXYAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS 64(BX)(CX*1), Z1
-	VMOVUPS 128(BX)(CX*1), Z2
-	VMOVUPS 192(BX)(CX*1), Z3
-	VMOVUPS (SI)(CX*1), Z4
-	VMOVUPS 64(SI)(CX*1), Z5
-	VMOVUPS 128(SI)(CX*1), Z6
-	VMOVUPS 192(SI)(CX*1), Z7
-	VADDPS  Z4, Z0, Z0
-	VADDPS  Z5, Z1, Z1
-	VADDPS  Z6, Z2, Z2
-	VADDPS  Z7, Z3, Z3
-	VMOVUPS Z0, (DX)(CX*1)
-	VMOVUPS Z1, 64(DX)(CX*1)
-	VMOVUPS Z2, 128(DX)(CX*1)
-	VMOVUPS Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS (SI)(CX*1), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func addXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·addXYAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD 64(BX)(CX*1), Z1
-	VMOVUPD 128(BX)(CX*1), Z2
-	VMOVUPD 192(BX)(CX*1), Z3
-	VMOVUPD (SI)(CX*1), Z4
-	VMOVUPD 64(SI)(CX*1), Z5
-	VMOVUPD 128(SI)(CX*1), Z6
-	VMOVUPD 192(SI)(CX*1), Z7
-	VADDPD  Z4, Z0, Z0
-	VADDPD  Z5, Z1, Z1
-	VADDPD  Z6, Z2, Z2
-	VADDPD  Z7, Z3, Z3
-	VMOVUPD Z0, (DX)(CX*1)
-	VMOVUPD Z1, 64(DX)(CX*1)
-	VMOVUPD Z2, 128(DX)(CX*1)
-	VMOVUPD Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD (SI)(CX*1), Z1
-	VADDPD  Z1, Z0, Z0
-	VMOVUPD Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func addXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·addXYAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS 32(BX)(CX*1), Y1
-	VMOVUPS (SI)(CX*1), Y2
-	VMOVUPS 32(SI)(CX*1), Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS (SI)(CX*1), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func addXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·addXYAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD 32(BX)(CX*1), Y1
-	VMOVUPD (SI)(CX*1), Y2
-	VMOVUPD 32(SI)(CX*1), Y3
-	VADDPD  Y2, Y0, Y0
-	VADDPD  Y3, Y1, Y1
-	VMOVUPD Y0, (DX)(CX*1)
-	VMOVUPD Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD (SI)(CX*1), Y1
-	VADDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func addXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·addXAAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Z0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z1
-	VMOVUPS 64(BX)(CX*1), Z2
-	VMOVUPS 128(BX)(CX*1), Z3
-	VMOVUPS 192(BX)(CX*1), Z4
-	VADDPS  Z0, Z1, Z1
-	VADDPS  Z0, Z2, Z2
-	VADDPS  Z0, Z3, Z3
-	VADDPS  Z0, Z4, Z4
-	VMOVUPS Z1, (DX)(CX*1)
-	VMOVUPS Z2, 64(DX)(CX*1)
-	VMOVUPS Z3, 128(DX)(CX*1)
-	VMOVUPS Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z1
-	VADDPS  Z0, Z1, Z1
-	VMOVUPS Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func addXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·addXAAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Z0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z1
-	VMOVUPD 64(BX)(CX*1), Z2
-	VMOVUPD 128(BX)(CX*1), Z3
-	VMOVUPD 192(BX)(CX*1), Z4
-	VADDPD  Z0, Z1, Z1
-	VADDPD  Z0, Z2, Z2
-	VADDPD  Z0, Z3, Z3
-	VADDPD  Z0, Z4, Z4
-	VMOVUPD Z1, (DX)(CX*1)
-	VMOVUPD Z2, 64(DX)(CX*1)
-	VMOVUPD Z3, 128(DX)(CX*1)
-	VMOVUPD Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z1
-	VADDPD  Z0, Z1, Z1
-	VMOVUPD Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func addXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·addXAAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Y0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y1
-	VMOVUPS 32(BX)(CX*1), Y2
-	VADDPS  Y0, Y1, Y1
-	VADDPS  Y0, Y2, Y2
-	VMOVUPS Y1, (DX)(CX*1)
-	VMOVUPS Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func addXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·addXAAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Y0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y1
-	VMOVUPD 32(BX)(CX*1), Y2
-	VADDPD  Y0, Y1, Y1
-	VADDPD  Y0, Y2, Y2
-	VMOVUPD Y1, (DX)(CX*1)
-	VMOVUPD Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y1
-	VADDPD  Y0, Y1, Y1
-	VMOVUPD Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·subXYAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS 64(BX)(CX*1), Z1
-	VMOVUPS 128(BX)(CX*1), Z2
-	VMOVUPS 192(BX)(CX*1), Z3
-	VMOVUPS (SI)(CX*1), Z4
-	VMOVUPS 64(SI)(CX*1), Z5
-	VMOVUPS 128(SI)(CX*1), Z6
-	VMOVUPS 192(SI)(CX*1), Z7
-	VSUBPS  Z4, Z0, Z0
-	VSUBPS  Z5, Z1, Z1
-	VSUBPS  Z6, Z2, Z2
-	VSUBPS  Z7, Z3, Z3
-	VMOVUPS Z0, (DX)(CX*1)
-	VMOVUPS Z1, 64(DX)(CX*1)
-	VMOVUPS Z2, 128(DX)(CX*1)
-	VMOVUPS Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS (SI)(CX*1), Z1
-	VSUBPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·subXYAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD 64(BX)(CX*1), Z1
-	VMOVUPD 128(BX)(CX*1), Z2
-	VMOVUPD 192(BX)(CX*1), Z3
-	VMOVUPD (SI)(CX*1), Z4
-	VMOVUPD 64(SI)(CX*1), Z5
-	VMOVUPD 128(SI)(CX*1), Z6
-	VMOVUPD 192(SI)(CX*1), Z7
-	VSUBPD  Z4, Z0, Z0
-	VSUBPD  Z5, Z1, Z1
-	VSUBPD  Z6, Z2, Z2
-	VSUBPD  Z7, Z3, Z3
-	VMOVUPD Z0, (DX)(CX*1)
-	VMOVUPD Z1, 64(DX)(CX*1)
-	VMOVUPD Z2, 128(DX)(CX*1)
-	VMOVUPD Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD (SI)(CX*1), Z1
-	VSUBPD  Z1, Z0, Z0
-	VMOVUPD Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·subXYAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS 32(BX)(CX*1), Y1
-	VMOVUPS (SI)(CX*1), Y2
-	VMOVUPS 32(SI)(CX*1), Y3
-	VSUBPS  Y2, Y0, Y0
-	VSUBPS  Y3, Y1, Y1
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS (SI)(CX*1), Y1
-	VSUBPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·subXYAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD 32(BX)(CX*1), Y1
-	VMOVUPD (SI)(CX*1), Y2
-	VMOVUPD 32(SI)(CX*1), Y3
-	VSUBPD  Y2, Y0, Y0
-	VSUBPD  Y3, Y1, Y1
-	VMOVUPD Y0, (DX)(CX*1)
-	VMOVUPD Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD (SI)(CX*1), Y1
-	VSUBPD  Y1, Y0, Y0
-	VMOVUPD Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·subXAAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Z0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z1
-	VMOVUPS 64(BX)(CX*1), Z2
-	VMOVUPS 128(BX)(CX*1), Z3
-	VMOVUPS 192(BX)(CX*1), Z4
-	VSUBPS  Z0, Z1, Z1
-	VSUBPS  Z0, Z2, Z2
-	VSUBPS  Z0, Z3, Z3
-	VSUBPS  Z0, Z4, Z4
-	VMOVUPS Z1, (DX)(CX*1)
-	VMOVUPS Z2, 64(DX)(CX*1)
-	VMOVUPS Z3, 128(DX)(CX*1)
-	VMOVUPS Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z1
-	VSUBPS  Z0, Z1, Z1
-	VMOVUPS Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·subXAAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Z0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z1
-	VMOVUPD 64(BX)(CX*1), Z2
-	VMOVUPD 128(BX)(CX*1), Z3
-	VMOVUPD 192(BX)(CX*1), Z4
-	VSUBPD  Z0, Z1, Z1
-	VSUBPD  Z0, Z2, Z2
-	VSUBPD  Z0, Z3, Z3
-	VSUBPD  Z0, Z4, Z4
-	VMOVUPD Z1, (DX)(CX*1)
-	VMOVUPD Z2, 64(DX)(CX*1)
-	VMOVUPD Z3, 128(DX)(CX*1)
-	VMOVUPD Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z1
-	VSUBPD  Z0, Z1, Z1
-	VMOVUPD Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·subXAAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Y0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y1
-	VMOVUPS 32(BX)(CX*1), Y2
-	VSUBPS  Y0, Y1, Y1
-	VSUBPS  Y0, Y2, Y2
-	VMOVUPS Y1, (DX)(CX*1)
-	VMOVUPS Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y1
-	VSUBPS  Y0, Y1, Y1
-	VMOVUPS Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·subXAAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Y0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y1
-	VMOVUPD 32(BX)(CX*1), Y2
-	VSUBPD  Y0, Y1, Y1
-	VSUBPD  Y0, Y2, Y2
-	VMOVUPD Y1, (DX)(CX*1)
-	VMOVUPD Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y1
-	VSUBPD  Y0, Y1, Y1
-	VMOVUPD Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·subAXAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSS a+24(FP), Z0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z1
-	VMOVUPS 64(BX)(CX*1), Z2
-	VMOVUPS 128(BX)(CX*1), Z3
-	VMOVUPS 192(BX)(CX*1), Z4
-	VSUBPS  Z1, Z0, Z1
-	VSUBPS  Z2, Z0, Z2
-	VSUBPS  Z3, Z0, Z3
-	VSUBPS  Z4, Z0, Z4
-	VMOVUPS Z1, (DX)(CX*1)
-	VMOVUPS Z2, 64(DX)(CX*1)
-	VMOVUPS Z3, 128(DX)(CX*1)
-	VMOVUPS Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z1
-	VSUBPS  Z1, Z0, Z1
-	VMOVUPS Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·subAXAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSD a+24(FP), Z0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z1
-	VMOVUPD 64(BX)(CX*1), Z2
-	VMOVUPD 128(BX)(CX*1), Z3
-	VMOVUPD 192(BX)(CX*1), Z4
-	VSUBPD  Z1, Z0, Z1
-	VSUBPD  Z2, Z0, Z2
-	VSUBPD  Z3, Z0, Z3
-	VSUBPD  Z4, Z0, Z4
-	VMOVUPD Z1, (DX)(CX*1)
-	VMOVUPD Z2, 64(DX)(CX*1)
-	VMOVUPD Z3, 128(DX)(CX*1)
-	VMOVUPD Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z1
-	VSUBPD  Z1, Z0, Z1
-	VMOVUPD Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·subAXAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSS a+24(FP), Y0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y1
-	VMOVUPS 32(BX)(CX*1), Y2
-	VSUBPS  Y1, Y0, Y1
-	VSUBPS  Y2, Y0, Y2
-	VMOVUPS Y1, (DX)(CX*1)
-	VMOVUPS Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y1
-	VSUBPS  Y1, Y0, Y1
-	VMOVUPS Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func subAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·subAXAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSD a+24(FP), Y0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y1
-	VMOVUPD 32(BX)(CX*1), Y2
-	VSUBPD  Y1, Y0, Y1
-	VSUBPD  Y2, Y0, Y2
-	VMOVUPD Y1, (DX)(CX*1)
-	VMOVUPD Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y1
-	VSUBPD  Y1, Y0, Y1
-	VMOVUPD Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·mulXYAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS 64(BX)(CX*1), Z1
-	VMOVUPS 128(BX)(CX*1), Z2
-	VMOVUPS 192(BX)(CX*1), Z3
-	VMOVUPS (SI)(CX*1), Z4
-	VMOVUPS 64(SI)(CX*1), Z5
-	VMOVUPS 128(SI)(CX*1), Z6
-	VMOVUPS 192(SI)(CX*1), Z7
-	VMULPS  Z4, Z0, Z0
-	VMULPS  Z5, Z1, Z1
-	VMULPS  Z6, Z2, Z2
-	VMULPS  Z7, Z3, Z3
-	VMOVUPS Z0, (DX)(CX*1)
-	VMOVUPS Z1, 64(DX)(CX*1)
-	VMOVUPS Z2, 128(DX)(CX*1)
-	VMOVUPS Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS (SI)(CX*1), Z1
-	VMULPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·mulXYAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD 64(BX)(CX*1), Z1
-	VMOVUPD 128(BX)(CX*1), Z2
-	VMOVUPD 192(BX)(CX*1), Z3
-	VMOVUPD (SI)(CX*1), Z4
-	VMOVUPD 64(SI)(CX*1), Z5
-	VMOVUPD 128(SI)(CX*1), Z6
-	VMOVUPD 192(SI)(CX*1), Z7
-	VMULPD  Z4, Z0, Z0
-	VMULPD  Z5, Z1, Z1
-	VMULPD  Z6, Z2, Z2
-	VMULPD  Z7, Z3, Z3
-	VMOVUPD Z0, (DX)(CX*1)
-	VMOVUPD Z1, 64(DX)(CX*1)
-	VMOVUPD Z2, 128(DX)(CX*1)
-	VMOVUPD Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD (SI)(CX*1), Z1
-	VMULPD  Z1, Z0, Z0
-	VMOVUPD Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·mulXYAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS 32(BX)(CX*1), Y1
-	VMOVUPS (SI)(CX*1), Y2
-	VMOVUPS 32(SI)(CX*1), Y3
-	VMULPS  Y2, Y0, Y0
-	VMULPS  Y3, Y1, Y1
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS (SI)(CX*1), Y1
-	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·mulXYAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD 32(BX)(CX*1), Y1
-	VMOVUPD (SI)(CX*1), Y2
-	VMOVUPD 32(SI)(CX*1), Y3
-	VMULPD  Y2, Y0, Y0
-	VMULPD  Y3, Y1, Y1
-	VMOVUPD Y0, (DX)(CX*1)
-	VMOVUPD Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD (SI)(CX*1), Y1
-	VMULPD  Y1, Y0, Y0
-	VMOVUPD Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·mulXAAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Z0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z1
-	VMOVUPS 64(BX)(CX*1), Z2
-	VMOVUPS 128(BX)(CX*1), Z3
-	VMOVUPS 192(BX)(CX*1), Z4
-	VMULPS  Z0, Z1, Z1
-	VMULPS  Z0, Z2, Z2
-	VMULPS  Z0, Z3, Z3
-	VMULPS  Z0, Z4, Z4
-	VMOVUPS Z1, (DX)(CX*1)
-	VMOVUPS Z2, 64(DX)(CX*1)
-	VMOVUPS Z3, 128(DX)(CX*1)
-	VMOVUPS Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z1
-	VMULPS  Z0, Z1, Z1
-	VMOVUPS Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·mulXAAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Z0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z1
-	VMOVUPD 64(BX)(CX*1), Z2
-	VMOVUPD 128(BX)(CX*1), Z3
-	VMOVUPD 192(BX)(CX*1), Z4
-	VMULPD  Z0, Z1, Z1
-	VMULPD  Z0, Z2, Z2
-	VMULPD  Z0, Z3, Z3
-	VMULPD  Z0, Z4, Z4
-	VMOVUPD Z1, (DX)(CX*1)
-	VMOVUPD Z2, 64(DX)(CX*1)
-	VMOVUPD Z3, 128(DX)(CX*1)
-	VMOVUPD Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z1
-	VMULPD  Z0, Z1, Z1
-	VMOVUPD Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·mulXAAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Y0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y1
-	VMOVUPS 32(BX)(CX*1), Y2
-	VMULPS  Y0, Y1, Y1
-	VMULPS  Y0, Y2, Y2
-	VMOVUPS Y1, (DX)(CX*1)
-	VMOVUPS Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y1
-	VMULPS  Y0, Y1, Y1
-	VMOVUPS Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func mulXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·mulXAAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Y0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y1
-	VMOVUPD 32(BX)(CX*1), Y2
-	VMULPD  Y0, Y1, Y1
-	VMULPD  Y0, Y2, Y2
-	VMOVUPD Y1, (DX)(CX*1)
-	VMOVUPD Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y1
-	VMULPD  Y0, Y1, Y1
-	VMOVUPD Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·divXYAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS 64(BX)(CX*1), Z1
-	VMOVUPS 128(BX)(CX*1), Z2
-	VMOVUPS 192(BX)(CX*1), Z3
-	VMOVUPS (SI)(CX*1), Z4
-	VMOVUPS 64(SI)(CX*1), Z5
-	VMOVUPS 128(SI)(CX*1), Z6
-	VMOVUPS 192(SI)(CX*1), Z7
-	VDIVPS  Z4, Z0, Z0
-	VDIVPS  Z5, Z1, Z1
-	VDIVPS  Z6, Z2, Z2
-	VDIVPS  Z7, Z3, Z3
-	VMOVUPS Z0, (DX)(CX*1)
-	VMOVUPS Z1, 64(DX)(CX*1)
-	VMOVUPS Z2, 128(DX)(CX*1)
-	VMOVUPS Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z0
-	VMOVUPS (SI)(CX*1), Z1
-	VDIVPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·divXYAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD 64(BX)(CX*1), Z1
-	VMOVUPD 128(BX)(CX*1), Z2
-	VMOVUPD 192(BX)(CX*1), Z3
-	VMOVUPD (SI)(CX*1), Z4
-	VMOVUPD 64(SI)(CX*1), Z5
-	VMOVUPD 128(SI)(CX*1), Z6
-	VMOVUPD 192(SI)(CX*1), Z7
-	VDIVPD  Z4, Z0, Z0
-	VDIVPD  Z5, Z1, Z1
-	VDIVPD  Z6, Z2, Z2
-	VDIVPD  Z7, Z3, Z3
-	VMOVUPD Z0, (DX)(CX*1)
-	VMOVUPD Z1, 64(DX)(CX*1)
-	VMOVUPD Z2, 128(DX)(CX*1)
-	VMOVUPD Z3, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z0
-	VMOVUPD (SI)(CX*1), Z1
-	VDIVPD  Z1, Z0, Z0
-	VMOVUPD Z0, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·divXYAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS 32(BX)(CX*1), Y1
-	VMOVUPS (SI)(CX*1), Y2
-	VMOVUPS 32(SI)(CX*1), Y3
-	VDIVPS  Y2, Y0, Y0
-	VDIVPS  Y3, Y1, Y1
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y0
-	VMOVUPS (SI)(CX*1), Y1
-	VDIVPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·divXYAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD 32(BX)(CX*1), Y1
-	VMOVUPD (SI)(CX*1), Y2
-	VMOVUPD 32(SI)(CX*1), Y3
-	VDIVPD  Y2, Y0, Y0
-	VDIVPD  Y3, Y1, Y1
-	VMOVUPD Y0, (DX)(CX*1)
-	VMOVUPD Y1, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y0
-	VMOVUPD (SI)(CX*1), Y1
-	VDIVPD  Y1, Y0, Y0
-	VMOVUPD Y0, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·divXAAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Z0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z1
-	VMOVUPS 64(BX)(CX*1), Z2
-	VMOVUPS 128(BX)(CX*1), Z3
-	VMOVUPS 192(BX)(CX*1), Z4
-	VDIVPS  Z0, Z1, Z1
-	VDIVPS  Z0, Z2, Z2
-	VDIVPS  Z0, Z3, Z3
-	VDIVPS  Z0, Z4, Z4
-	VMOVUPS Z1, (DX)(CX*1)
-	VMOVUPS Z2, 64(DX)(CX*1)
-	VMOVUPS Z3, 128(DX)(CX*1)
-	VMOVUPS Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z1
-	VDIVPS  Z0, Z1, Z1
-	VMOVUPS Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·divXAAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Z0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z1
-	VMOVUPD 64(BX)(CX*1), Z2
-	VMOVUPD 128(BX)(CX*1), Z3
-	VMOVUPD 192(BX)(CX*1), Z4
-	VDIVPD  Z0, Z1, Z1
-	VDIVPD  Z0, Z2, Z2
-	VDIVPD  Z0, Z3, Z3
-	VDIVPD  Z0, Z4, Z4
-	VMOVUPD Z1, (DX)(CX*1)
-	VMOVUPD Z2, 64(DX)(CX*1)
-	VMOVUPD Z3, 128(DX)(CX*1)
-	VMOVUPD Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z1
-	VDIVPD  Z0, Z1, Z1
-	VMOVUPD Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·divXAAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Y0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y1
-	VMOVUPS 32(BX)(CX*1), Y2
-	VDIVPS  Y0, Y1, Y1
-	VDIVPS  Y0, Y2, Y2
-	VMOVUPS Y1, (DX)(CX*1)
-	VMOVUPS Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y1
-	VDIVPS  Y0, Y1, Y1
-	VMOVUPS Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·divXAAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Y0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y1
-	VMOVUPD 32(BX)(CX*1), Y2
-	VDIVPD  Y0, Y1, Y1
-	VDIVPD  Y0, Y2, Y2
-	VMOVUPD Y1, (DX)(CX*1)
-	VMOVUPD Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y1
-	VDIVPD  Y0, Y1, Y1
-	VMOVUPD Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divAXAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·divAXAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSS a+24(FP), Z0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Z1
-	VMOVUPS 64(BX)(CX*1), Z2
-	VMOVUPS 128(BX)(CX*1), Z3
-	VMOVUPS 192(BX)(CX*1), Z4
-	VDIVPS  Z1, Z0, Z1
-	VDIVPS  Z2, Z0, Z2
-	VDIVPS  Z3, Z0, Z3
-	VDIVPS  Z4, Z0, Z4
-	VMOVUPS Z1, (DX)(CX*1)
-	VMOVUPS Z2, 64(DX)(CX*1)
-	VMOVUPS Z3, 128(DX)(CX*1)
-	VMOVUPS Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Z1
-	VDIVPS  Z1, Z0, Z1
-	VMOVUPS Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divAXAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·divAXAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSD a+24(FP), Z0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Z1
-	VMOVUPD 64(BX)(CX*1), Z2
-	VMOVUPD 128(BX)(CX*1), Z3
-	VMOVUPD 192(BX)(CX*1), Z4
-	VDIVPD  Z1, Z0, Z1
-	VDIVPD  Z2, Z0, Z2
-	VDIVPD  Z3, Z0, Z3
-	VDIVPD  Z4, Z0, Z4
-	VMOVUPD Z1, (DX)(CX*1)
-	VMOVUPD Z2, 64(DX)(CX*1)
-	VMOVUPD Z3, 128(DX)(CX*1)
-	VMOVUPD Z4, 192(DX)(CX*1)
-	ADDQ    $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Z1
-	VDIVPD  Z1, Z0, Z1
-	VMOVUPD Z1, (DX)(CX*1)
-	ADDQ    $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divAXAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·divAXAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSS a+24(FP), Y0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS (BX)(CX*1), Y1
-	VMOVUPS 32(BX)(CX*1), Y2
-	VDIVPS  Y1, Y0, Y1
-	VDIVPS  Y2, Y0, Y2
-	VMOVUPS Y1, (DX)(CX*1)
-	VMOVUPS Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS (BX)(CX*1), Y1
-	VDIVPS  Y1, Y0, Y1
-	VMOVUPS Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func divAXAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·divAXAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	VBROADCASTSD a+24(FP), Y0
-	MOVQ         x+8(FP), BX
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD (BX)(CX*1), Y1
-	VMOVUPD 32(BX)(CX*1), Y2
-	VDIVPD  Y1, Y0, Y1
-	VDIVPD  Y2, Y0, Y2
-	VMOVUPD Y1, (DX)(CX*1)
-	VMOVUPD Y2, 32(DX)(CX*1)
-	ADDQ    $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD (BX)(CX*1), Y1
-	VDIVPD  Y1, Y0, Y1
-	VMOVUPD Y1, (DX)(CX*1)
-	ADDQ    $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·maxXYAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Z0
-	VMOVUPS   64(BX)(CX*1), Z1
-	VMOVUPS   128(BX)(CX*1), Z2
-	VMOVUPS   192(BX)(CX*1), Z3
-	VMOVUPS   (SI)(CX*1), Z4
-	VMOVUPS   64(SI)(CX*1), Z5
-	VMOVUPS   128(SI)(CX*1), Z6
-	VMOVUPS   192(SI)(CX*1), Z7
-	VMAXPS    Z4, Z0, Z8
-	VMAXPS    Z5, Z1, Z9
-	VMAXPS    Z6, Z2, Z10
-	VMAXPS    Z7, Z3, Z11
-	VMAXPS    Z0, Z4, Z12
-	VMAXPS    Z1, Z5, Z13
-	VMAXPS    Z2, Z6, Z14
-	VMAXPS    Z3, Z7, Z15
-	VANDPS    Z8, Z12, Z8
-	VANDPS    Z9, Z13, Z9
-	VANDPS    Z10, Z14, Z10
-	VANDPS    Z11, Z15, Z11
-	VCMPPS    $0x03, Z4, Z0, K1
-	VCMPPS    $0x03, Z5, Z1, K2
-	VCMPPS    $0x03, Z6, Z2, K3
-	VCMPPS    $0x03, Z7, Z3, K4
-	VADDPS    Z4, Z0, Z0
-	VADDPS    Z5, Z1, Z1
-	VADDPS    Z6, Z2, Z2
-	VADDPS    Z7, Z3, Z3
-	VBLENDMPS Z0, Z8, K1, Z0
-	VBLENDMPS Z1, Z9, K2, Z1
-	VBLENDMPS Z2, Z10, K3, Z2
-	VBLENDMPS Z3, Z11, K4, Z3
-	VMOVUPS   Z0, (DX)(CX*1)
-	VMOVUPS   Z1, 64(DX)(CX*1)
-	VMOVUPS   Z2, 128(DX)(CX*1)
-	VMOVUPS   Z3, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Z0
-	VMOVUPS   (SI)(CX*1), Z1
-	VMAXPS    Z1, Z0, Z2
-	VMAXPS    Z0, Z1, Z3
-	VANDPS    Z2, Z3, Z2
-	VCMPPS    $0x03, Z1, Z0, K1
-	VADDPS    Z1, Z0, Z0
-	VBLENDMPS Z0, Z2, K1, Z0
-	VMOVUPS   Z0, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·maxXYAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Z0
-	VMOVUPD   64(BX)(CX*1), Z1
-	VMOVUPD   128(BX)(CX*1), Z2
-	VMOVUPD   192(BX)(CX*1), Z3
-	VMOVUPD   (SI)(CX*1), Z4
-	VMOVUPD   64(SI)(CX*1), Z5
-	VMOVUPD   128(SI)(CX*1), Z6
-	VMOVUPD   192(SI)(CX*1), Z7
-	VMAXPD    Z4, Z0, Z8
-	VMAXPD    Z5, Z1, Z9
-	VMAXPD    Z6, Z2, Z10
-	VMAXPD    Z7, Z3, Z11
-	VMAXPD    Z0, Z4, Z12
-	VMAXPD    Z1, Z5, Z13
-	VMAXPD    Z2, Z6, Z14
-	VMAXPD    Z3, Z7, Z15
-	VANDPD    Z8, Z12, Z8
-	VANDPD    Z9, Z13, Z9
-	VANDPD    Z10, Z14, Z10
-	VANDPD    Z11, Z15, Z11
-	VCMPPD    $0x03, Z4, Z0, K1
-	VCMPPD    $0x03, Z5, Z1, K2
-	VCMPPD    $0x03, Z6, Z2, K3
-	VCMPPD    $0x03, Z7, Z3, K4
-	VADDPD    Z4, Z0, Z0
-	VADDPD    Z5, Z1, Z1
-	VADDPD    Z6, Z2, Z2
-	VADDPD    Z7, Z3, Z3
-	VBLENDMPD Z0, Z8, K1, Z0
-	VBLENDMPD Z1, Z9, K2, Z1
-	VBLENDMPD Z2, Z10, K3, Z2
-	VBLENDMPD Z3, Z11, K4, Z3
-	VMOVUPD   Z0, (DX)(CX*1)
-	VMOVUPD   Z1, 64(DX)(CX*1)
-	VMOVUPD   Z2, 128(DX)(CX*1)
-	VMOVUPD   Z3, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Z0
-	VMOVUPD   (SI)(CX*1), Z1
-	VMAXPD    Z1, Z0, Z2
-	VMAXPD    Z0, Z1, Z3
-	VANDPD    Z2, Z3, Z2
-	VCMPPD    $0x03, Z1, Z0, K1
-	VADDPD    Z1, Z0, Z0
-	VBLENDMPD Z0, Z2, K1, Z0
-	VMOVUPD   Z0, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·maxXYAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Y0
-	VMOVUPS   32(BX)(CX*1), Y1
-	VMOVUPS   (SI)(CX*1), Y2
-	VMOVUPS   32(SI)(CX*1), Y3
-	VMAXPS    Y2, Y0, Y4
-	VMAXPS    Y3, Y1, Y5
-	VMAXPS    Y0, Y2, Y6
-	VMAXPS    Y1, Y3, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCMPPS    $0x03, Y2, Y0, Y6
-	VCMPPS    $0x03, Y3, Y1, Y7
-	VADDPS    Y2, Y0, Y0
-	VADDPS    Y3, Y1, Y1
-	VBLENDVPS Y6, Y0, Y4, Y0
-	VBLENDVPS Y7, Y1, Y5, Y1
-	VMOVUPS   Y0, (DX)(CX*1)
-	VMOVUPS   Y1, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Y0
-	VMOVUPS   (SI)(CX*1), Y1
-	VMAXPS    Y1, Y0, Y2
-	VMAXPS    Y0, Y1, Y3
-	VANDPS    Y2, Y3, Y2
-	VCMPPS    $0x03, Y1, Y0, Y3
-	VADDPS    Y1, Y0, Y0
-	VBLENDVPS Y3, Y0, Y2, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·maxXYAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Y0
-	VMOVUPD   32(BX)(CX*1), Y1
-	VMOVUPD   (SI)(CX*1), Y2
-	VMOVUPD   32(SI)(CX*1), Y3
-	VMAXPD    Y2, Y0, Y4
-	VMAXPD    Y3, Y1, Y5
-	VMAXPD    Y0, Y2, Y6
-	VMAXPD    Y1, Y3, Y7
-	VANDPD    Y4, Y6, Y4
-	VANDPD    Y5, Y7, Y5
-	VCMPPD    $0x03, Y2, Y0, Y6
-	VCMPPD    $0x03, Y3, Y1, Y7
-	VADDPD    Y2, Y0, Y0
-	VADDPD    Y3, Y1, Y1
-	VBLENDVPD Y6, Y0, Y4, Y0
-	VBLENDVPD Y7, Y1, Y5, Y1
-	VMOVUPD   Y0, (DX)(CX*1)
-	VMOVUPD   Y1, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Y0
-	VMOVUPD   (SI)(CX*1), Y1
-	VMAXPD    Y1, Y0, Y2
-	VMAXPD    Y0, Y1, Y3
-	VANDPD    Y2, Y3, Y2
-	VCMPPD    $0x03, Y1, Y0, Y3
-	VADDPD    Y1, Y0, Y0
-	VBLENDVPD Y3, Y0, Y2, Y0
-	VMOVUPD   Y0, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·maxXAAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Z0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Z1
-	VMOVUPS   64(BX)(CX*1), Z2
-	VMOVUPS   128(BX)(CX*1), Z3
-	VMOVUPS   192(BX)(CX*1), Z4
-	VMAXPS    Z0, Z1, Z5
-	VMAXPS    Z0, Z2, Z6
-	VMAXPS    Z0, Z3, Z7
-	VMAXPS    Z0, Z4, Z8
-	VMAXPS    Z1, Z0, Z9
-	VMAXPS    Z2, Z0, Z10
-	VMAXPS    Z3, Z0, Z11
-	VMAXPS    Z4, Z0, Z12
-	VANDPS    Z5, Z9, Z5
-	VANDPS    Z6, Z10, Z6
-	VANDPS    Z7, Z11, Z7
-	VANDPS    Z8, Z12, Z8
-	VCMPPS    $0x03, Z0, Z1, K1
-	VCMPPS    $0x03, Z0, Z2, K2
-	VCMPPS    $0x03, Z0, Z3, K3
-	VCMPPS    $0x03, Z0, Z4, K4
-	VADDPS    Z0, Z1, Z1
-	VADDPS    Z0, Z2, Z2
-	VADDPS    Z0, Z3, Z3
-	VADDPS    Z0, Z4, Z4
-	VBLENDMPS Z1, Z5, K1, Z1
-	VBLENDMPS Z2, Z6, K2, Z2
-	VBLENDMPS Z3, Z7, K3, Z3
-	VBLENDMPS Z4, Z8, K4, Z4
-	VMOVUPS   Z1, (DX)(CX*1)
-	VMOVUPS   Z2, 64(DX)(CX*1)
-	VMOVUPS   Z3, 128(DX)(CX*1)
-	VMOVUPS   Z4, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Z1
-	VMAXPS    Z0, Z1, Z2
-	VMAXPS    Z1, Z0, Z3
-	VANDPS    Z2, Z3, Z2
-	VCMPPS    $0x03, Z0, Z1, K1
-	VADDPS    Z0, Z1, Z1
-	VBLENDMPS Z1, Z2, K1, Z1
-	VMOVUPS   Z1, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·maxXAAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Z0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Z1
-	VMOVUPD   64(BX)(CX*1), Z2
-	VMOVUPD   128(BX)(CX*1), Z3
-	VMOVUPD   192(BX)(CX*1), Z4
-	VMAXPD    Z0, Z1, Z5
-	VMAXPD    Z0, Z2, Z6
-	VMAXPD    Z0, Z3, Z7
-	VMAXPD    Z0, Z4, Z8
-	VMAXPD    Z1, Z0, Z9
-	VMAXPD    Z2, Z0, Z10
-	VMAXPD    Z3, Z0, Z11
-	VMAXPD    Z4, Z0, Z12
-	VANDPD    Z5, Z9, Z5
-	VANDPD    Z6, Z10, Z6
-	VANDPD    Z7, Z11, Z7
-	VANDPD    Z8, Z12, Z8
-	VCMPPD    $0x03, Z0, Z1, K1
-	VCMPPD    $0x03, Z0, Z2, K2
-	VCMPPD    $0x03, Z0, Z3, K3
-	VCMPPD    $0x03, Z0, Z4, K4
-	VADDPD    Z0, Z1, Z1
-	VADDPD    Z0, Z2, Z2
-	VADDPD    Z0, Z3, Z3
-	VADDPD    Z0, Z4, Z4
-	VBLENDMPD Z1, Z5, K1, Z1
-	VBLENDMPD Z2, Z6, K2, Z2
-	VBLENDMPD Z3, Z7, K3, Z3
-	VBLENDMPD Z4, Z8, K4, Z4
-	VMOVUPD   Z1, (DX)(CX*1)
-	VMOVUPD   Z2, 64(DX)(CX*1)
-	VMOVUPD   Z3, 128(DX)(CX*1)
-	VMOVUPD   Z4, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Z1
-	VMAXPD    Z0, Z1, Z2
-	VMAXPD    Z1, Z0, Z3
-	VANDPD    Z2, Z3, Z2
-	VCMPPD    $0x03, Z0, Z1, K1
-	VADDPD    Z0, Z1, Z1
-	VBLENDMPD Z1, Z2, K1, Z1
-	VMOVUPD   Z1, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·maxXAAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Y0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Y1
-	VMOVUPS   32(BX)(CX*1), Y2
-	VMAXPS    Y0, Y1, Y3
-	VMAXPS    Y0, Y2, Y4
-	VMAXPS    Y1, Y0, Y5
-	VMAXPS    Y2, Y0, Y6
-	VANDPS    Y3, Y5, Y3
-	VANDPS    Y4, Y6, Y4
-	VCMPPS    $0x03, Y0, Y1, Y5
-	VCMPPS    $0x03, Y0, Y2, Y6
-	VADDPS    Y0, Y1, Y1
-	VADDPS    Y0, Y2, Y2
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VBLENDVPS Y6, Y2, Y4, Y2
-	VMOVUPS   Y1, (DX)(CX*1)
-	VMOVUPS   Y2, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Y1
-	VMAXPS    Y0, Y1, Y2
-	VMAXPS    Y1, Y0, Y3
-	VANDPS    Y2, Y3, Y2
-	VCMPPS    $0x03, Y0, Y1, Y3
-	VADDPS    Y0, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VMOVUPS   Y1, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func maxXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·maxXAAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Y0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Y1
-	VMOVUPD   32(BX)(CX*1), Y2
-	VMAXPD    Y0, Y1, Y3
-	VMAXPD    Y0, Y2, Y4
-	VMAXPD    Y1, Y0, Y5
-	VMAXPD    Y2, Y0, Y6
-	VANDPD    Y3, Y5, Y3
-	VANDPD    Y4, Y6, Y4
-	VCMPPD    $0x03, Y0, Y1, Y5
-	VCMPPD    $0x03, Y0, Y2, Y6
-	VADDPD    Y0, Y1, Y1
-	VADDPD    Y0, Y2, Y2
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VBLENDVPD Y6, Y2, Y4, Y2
-	VMOVUPD   Y1, (DX)(CX*1)
-	VMOVUPD   Y2, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Y1
-	VMAXPD    Y0, Y1, Y2
-	VMAXPD    Y1, Y0, Y3
-	VANDPD    Y2, Y3, Y2
-	VCMPPD    $0x03, Y0, Y1, Y3
-	VADDPD    Y0, Y1, Y1
-	VBLENDVPD Y3, Y1, Y2, Y1
-	VMOVUPD   Y1, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXYAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·minXYAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Z0
-	VMOVUPS   64(BX)(CX*1), Z1
-	VMOVUPS   128(BX)(CX*1), Z2
-	VMOVUPS   192(BX)(CX*1), Z3
-	VMOVUPS   (SI)(CX*1), Z4
-	VMOVUPS   64(SI)(CX*1), Z5
-	VMOVUPS   128(SI)(CX*1), Z6
-	VMOVUPS   192(SI)(CX*1), Z7
-	VMINPS    Z4, Z0, Z8
-	VMINPS    Z5, Z1, Z9
-	VMINPS    Z6, Z2, Z10
-	VMINPS    Z7, Z3, Z11
-	VMINPS    Z0, Z4, Z12
-	VMINPS    Z1, Z5, Z13
-	VMINPS    Z2, Z6, Z14
-	VMINPS    Z3, Z7, Z15
-	VORPS     Z8, Z12, Z8
-	VORPS     Z9, Z13, Z9
-	VORPS     Z10, Z14, Z10
-	VORPS     Z11, Z15, Z11
-	VCMPPS    $0x03, Z4, Z0, K1
-	VCMPPS    $0x03, Z5, Z1, K2
-	VCMPPS    $0x03, Z6, Z2, K3
-	VCMPPS    $0x03, Z7, Z3, K4
-	VADDPS    Z4, Z0, Z0
-	VADDPS    Z5, Z1, Z1
-	VADDPS    Z6, Z2, Z2
-	VADDPS    Z7, Z3, Z3
-	VBLENDMPS Z0, Z8, K1, Z0
-	VBLENDMPS Z1, Z9, K2, Z1
-	VBLENDMPS Z2, Z10, K3, Z2
-	VBLENDMPS Z3, Z11, K4, Z3
-	VMOVUPS   Z0, (DX)(CX*1)
-	VMOVUPS   Z1, 64(DX)(CX*1)
-	VMOVUPS   Z2, 128(DX)(CX*1)
-	VMOVUPS   Z3, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Z0
-	VMOVUPS   (SI)(CX*1), Z1
-	VMINPS    Z1, Z0, Z2
-	VMINPS    Z0, Z1, Z3
-	VORPS     Z2, Z3, Z2
-	VCMPPS    $0x03, Z1, Z0, K1
-	VADDPS    Z1, Z0, Z0
-	VBLENDMPS Z0, Z2, K1, Z0
-	VMOVUPS   Z0, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXYAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·minXYAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+256, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Z0
-	VMOVUPD   64(BX)(CX*1), Z1
-	VMOVUPD   128(BX)(CX*1), Z2
-	VMOVUPD   192(BX)(CX*1), Z3
-	VMOVUPD   (SI)(CX*1), Z4
-	VMOVUPD   64(SI)(CX*1), Z5
-	VMOVUPD   128(SI)(CX*1), Z6
-	VMOVUPD   192(SI)(CX*1), Z7
-	VMINPD    Z4, Z0, Z8
-	VMINPD    Z5, Z1, Z9
-	VMINPD    Z6, Z2, Z10
-	VMINPD    Z7, Z3, Z11
-	VMINPD    Z0, Z4, Z12
-	VMINPD    Z1, Z5, Z13
-	VMINPD    Z2, Z6, Z14
-	VMINPD    Z3, Z7, Z15
-	VORPD     Z8, Z12, Z8
-	VORPD     Z9, Z13, Z9
-	VORPD     Z10, Z14, Z10
-	VORPD     Z11, Z15, Z11
-	VCMPPD    $0x03, Z4, Z0, K1
-	VCMPPD    $0x03, Z5, Z1, K2
-	VCMPPD    $0x03, Z6, Z2, K3
-	VCMPPD    $0x03, Z7, Z3, K4
-	VADDPD    Z4, Z0, Z0
-	VADDPD    Z5, Z1, Z1
-	VADDPD    Z6, Z2, Z2
-	VADDPD    Z7, Z3, Z3
-	VBLENDMPD Z0, Z8, K1, Z0
-	VBLENDMPD Z1, Z9, K2, Z1
-	VBLENDMPD Z2, Z10, K3, Z2
-	VBLENDMPD Z3, Z11, K4, Z3
-	VMOVUPD   Z0, (DX)(CX*1)
-	VMOVUPD   Z1, 64(DX)(CX*1)
-	VMOVUPD   Z2, 128(DX)(CX*1)
-	VMOVUPD   Z3, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Z0
-	VMOVUPD   (SI)(CX*1), Z1
-	VMINPD    Z1, Z0, Z2
-	VMINPD    Z0, Z1, Z3
-	VORPD     Z2, Z3, Z2
-	VCMPPD    $0x03, Z1, Z0, K1
-	VADDPD    Z1, Z0, Z0
-	VBLENDMPD Z0, Z2, K1, Z0
-	VMOVUPD   Z0, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXYAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·minXYAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ n+32(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x02, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Y0
-	VMOVUPS   32(BX)(CX*1), Y1
-	VMOVUPS   (SI)(CX*1), Y2
-	VMOVUPS   32(SI)(CX*1), Y3
-	VMINPS    Y2, Y0, Y4
-	VMINPS    Y3, Y1, Y5
-	VMINPS    Y0, Y2, Y6
-	VMINPS    Y1, Y3, Y7
-	VORPS     Y4, Y6, Y4
-	VORPS     Y5, Y7, Y5
-	VCMPPS    $0x03, Y2, Y0, Y6
-	VCMPPS    $0x03, Y3, Y1, Y7
-	VADDPS    Y2, Y0, Y0
-	VADDPS    Y3, Y1, Y1
-	VBLENDVPS Y6, Y0, Y4, Y0
-	VBLENDVPS Y7, Y1, Y5, Y1
-	VMOVUPS   Y0, (DX)(CX*1)
-	VMOVUPS   Y1, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Y0
-	VMOVUPS   (SI)(CX*1), Y1
-	VMINPS    Y1, Y0, Y2
-	VMINPS    Y0, Y1, Y3
-	VORPS     Y2, Y3, Y2
-	VCMPPS    $0x03, Y1, Y0, Y3
-	VADDPS    Y1, Y0, Y0
-	VBLENDVPS Y3, Y0, Y2, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXYAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·minXYAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ n+40(FP), AX
-	MOVQ z+0(FP), DX
-	MOVQ x+8(FP), BX
-	MOVQ y+16(FP), SI
-	SHLQ $0x03, AX
-	XORQ CX, CX
-	MOVQ AX, DI
-	SUBQ $+64, DI
-	JMP  wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Y0
-	VMOVUPD   32(BX)(CX*1), Y1
-	VMOVUPD   (SI)(CX*1), Y2
-	VMOVUPD   32(SI)(CX*1), Y3
-	VMINPD    Y2, Y0, Y4
-	VMINPD    Y3, Y1, Y5
-	VMINPD    Y0, Y2, Y6
-	VMINPD    Y1, Y3, Y7
-	VORPD     Y4, Y6, Y4
-	VORPD     Y5, Y7, Y5
-	VCMPPD    $0x03, Y2, Y0, Y6
-	VCMPPD    $0x03, Y3, Y1, Y7
-	VADDPD    Y2, Y0, Y0
-	VADDPD    Y3, Y1, Y1
-	VBLENDVPD Y6, Y0, Y4, Y0
-	VBLENDVPD Y7, Y1, Y5, Y1
-	VMOVUPD   Y0, (DX)(CX*1)
-	VMOVUPD   Y1, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, DI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Y0
-	VMOVUPD   (SI)(CX*1), Y1
-	VMINPD    Y1, Y0, Y2
-	VMINPD    Y0, Y1, Y3
-	VORPD     Y2, Y3, Y2
-	VCMPPD    $0x03, Y1, Y0, Y3
-	VADDPD    Y1, Y0, Y0
-	VBLENDVPD Y3, Y0, Y2, Y0
-	VMOVUPD   Y0, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·minXAAVX512F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Z0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Z1
-	VMOVUPS   64(BX)(CX*1), Z2
-	VMOVUPS   128(BX)(CX*1), Z3
-	VMOVUPS   192(BX)(CX*1), Z4
-	VMINPS    Z0, Z1, Z5
-	VMINPS    Z0, Z2, Z6
-	VMINPS    Z0, Z3, Z7
-	VMINPS    Z0, Z4, Z8
-	VMINPS    Z1, Z0, Z9
-	VMINPS    Z2, Z0, Z10
-	VMINPS    Z3, Z0, Z11
-	VMINPS    Z4, Z0, Z12
-	VORPS     Z5, Z9, Z5
-	VORPS     Z6, Z10, Z6
-	VORPS     Z7, Z11, Z7
-	VORPS     Z8, Z12, Z8
-	VCMPPS    $0x03, Z0, Z1, K1
-	VCMPPS    $0x03, Z0, Z2, K2
-	VCMPPS    $0x03, Z0, Z3, K3
-	VCMPPS    $0x03, Z0, Z4, K4
-	VADDPS    Z0, Z1, Z1
-	VADDPS    Z0, Z2, Z2
-	VADDPS    Z0, Z3, Z3
-	VADDPS    Z0, Z4, Z4
-	VBLENDMPS Z1, Z5, K1, Z1
-	VBLENDMPS Z2, Z6, K2, Z2
-	VBLENDMPS Z3, Z7, K3, Z3
-	VBLENDMPS Z4, Z8, K4, Z4
-	VMOVUPS   Z1, (DX)(CX*1)
-	VMOVUPS   Z2, 64(DX)(CX*1)
-	VMOVUPS   Z3, 128(DX)(CX*1)
-	VMOVUPS   Z4, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Z1
-	VMINPS    Z0, Z1, Z2
-	VMINPS    Z1, Z0, Z3
-	VORPS     Z2, Z3, Z2
-	VCMPPS    $0x03, Z0, Z1, K1
-	VADDPS    Z0, Z1, Z1
-	VBLENDMPS Z1, Z2, K1, Z1
-	VMOVUPS   Z1, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXAAVX512F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·minXAAVX512F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Z0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+256, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Z1
-	VMOVUPD   64(BX)(CX*1), Z2
-	VMOVUPD   128(BX)(CX*1), Z3
-	VMOVUPD   192(BX)(CX*1), Z4
-	VMINPD    Z0, Z1, Z5
-	VMINPD    Z0, Z2, Z6
-	VMINPD    Z0, Z3, Z7
-	VMINPD    Z0, Z4, Z8
-	VMINPD    Z1, Z0, Z9
-	VMINPD    Z2, Z0, Z10
-	VMINPD    Z3, Z0, Z11
-	VMINPD    Z4, Z0, Z12
-	VORPD     Z5, Z9, Z5
-	VORPD     Z6, Z10, Z6
-	VORPD     Z7, Z11, Z7
-	VORPD     Z8, Z12, Z8
-	VCMPPD    $0x03, Z0, Z1, K1
-	VCMPPD    $0x03, Z0, Z2, K2
-	VCMPPD    $0x03, Z0, Z3, K3
-	VCMPPD    $0x03, Z0, Z4, K4
-	VADDPD    Z0, Z1, Z1
-	VADDPD    Z0, Z2, Z2
-	VADDPD    Z0, Z3, Z3
-	VADDPD    Z0, Z4, Z4
-	VBLENDMPD Z1, Z5, K1, Z1
-	VBLENDMPD Z2, Z6, K2, Z2
-	VBLENDMPD Z3, Z7, K3, Z3
-	VBLENDMPD Z4, Z8, K4, Z4
-	VMOVUPD   Z1, (DX)(CX*1)
-	VMOVUPD   Z2, 64(DX)(CX*1)
-	VMOVUPD   Z3, 128(DX)(CX*1)
-	VMOVUPD   Z4, 192(DX)(CX*1)
-	ADDQ      $+256, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+64, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Z1
-	VMINPD    Z0, Z1, Z2
-	VMINPD    Z1, Z0, Z3
-	VORPD     Z2, Z3, Z2
-	VCMPPD    $0x03, Z0, Z1, K1
-	VADDPD    Z0, Z1, Z1
-	VBLENDMPD Z1, Z2, K1, Z1
-	VMOVUPD   Z1, (DX)(CX*1)
-	ADDQ      $+64, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXAAVX2F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
-// Requires: AVX
-TEXT ·minXAAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         n+32(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSS a+24(FP), Y0
-	SHLQ         $0x02, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPS   (BX)(CX*1), Y1
-	VMOVUPS   32(BX)(CX*1), Y2
-	VMINPS    Y0, Y1, Y3
-	VMINPS    Y0, Y2, Y4
-	VMINPS    Y1, Y0, Y5
-	VMINPS    Y2, Y0, Y6
-	VORPS     Y3, Y5, Y3
-	VORPS     Y4, Y6, Y4
-	VCMPPS    $0x03, Y0, Y1, Y5
-	VCMPPS    $0x03, Y0, Y2, Y6
-	VADDPS    Y0, Y1, Y1
-	VADDPS    Y0, Y2, Y2
-	VBLENDVPS Y5, Y1, Y3, Y1
-	VBLENDVPS Y6, Y2, Y4, Y2
-	VMOVUPS   Y1, (DX)(CX*1)
-	VMOVUPS   Y2, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPS   (BX)(CX*1), Y1
-	VMINPS    Y0, Y1, Y2
-	VMINPS    Y1, Y0, Y3
-	VORPS     Y2, Y3, Y2
-	VCMPPS    $0x03, Y0, Y1, Y3
-	VADDPS    Y0, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VMOVUPS   Y1, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
-// func minXAAVX2F64(z *float64, x *float64, y *float64, a float64, b float64, n int)
-// Requires: AVX
-TEXT ·minXAAVX2F64(SB), NOSPLIT, $0-48
-	MOVQ         n+40(FP), AX
-	MOVQ         z+0(FP), DX
-	MOVQ         x+8(FP), BX
-	VBROADCASTSD a+24(FP), Y0
-	SHLQ         $0x03, AX
-	XORQ         CX, CX
-	MOVQ         AX, SI
-	SUBQ         $+64, SI
-	JMP          wide_test
-
-wide:
-	VMOVUPD   (BX)(CX*1), Y1
-	VMOVUPD   32(BX)(CX*1), Y2
-	VMINPD    Y0, Y1, Y3
-	VMINPD    Y0, Y2, Y4
-	VMINPD    Y1, Y0, Y5
-	VMINPD    Y2, Y0, Y6
-	VORPD     Y3, Y5, Y3
-	VORPD     Y4, Y6, Y4
-	VCMPPD    $0x03, Y0, Y1, Y5
-	VCMPPD    $0x03, Y0, Y2, Y6
-	VADDPD    Y0, Y1, Y1
-	VADDPD    Y0, Y2, Y2
-	VBLENDVPD Y5, Y1, Y3, Y1
-	VBLENDVPD Y6, Y2, Y4, Y2
-	VMOVUPD   Y1, (DX)(CX*1)
-	VMOVUPD   Y2, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-
-wide_test:
-	CMPQ CX, SI
-	JLE  wide
-	SUBQ $+32, AX
-	JMP  narrow_test
-
-narrow:
-	VMOVUPD   (BX)(CX*1), Y1
-	VMINPD    Y0, Y1, Y2
-	VMINPD    Y1, Y0, Y3
-	VORPD     Y2, Y3, Y2
-	VCMPPD    $0x03, Y0, Y1, Y3
-	VADDPD    Y0, Y1, Y1
-	VBLENDVPD Y3, Y1, Y2, Y1
-	VMOVUPD   Y1, (DX)(CX*1)
-	ADDQ      $+32, CX
-
-narrow_test:
-	CMPQ CX, AX
-	JLE  narrow
-	VZEROUPPER
-	RET
-
 // func descendZXAAVX512F32(z *float32, x *float32, y *float32, a float32, b float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·descendZXAAVX512F32(SB), NOSPLIT, $0-40
@@ -5822,9 +2998,9 @@ narrow_test:
 	VZEROUPPER
 	RET
 
-// func equalAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·equalAVX512F32(SB), NOSPLIT, $256-40
+// func addAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512F32(SB), NOSPLIT, $320-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -5832,11 +3008,12 @@ TEXT ·equalAVX512F32(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -5845,11 +3022,2929 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z5, Z1, Z1
+	VADDPS  Z6, Z2, Z2
+	VADDPS  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+64, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func addAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·addAVX2F32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func addAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512F64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+32, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VADDPD  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func addAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·addAVX2F64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VADDPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+4, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func addAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512I32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VPADDD  Z4, Z0, Z0
+	VPADDD  Z5, Z1, Z1
+	VPADDD  Z6, Z2, Z2
+	VPADDD  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+64, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VPADDD  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func addAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX2
+TEXT ·addAVX2I32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VPADDD  Y2, Y0, Y0
+	VPADDD  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VPADDD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func addAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512I64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VPADDQ  Z4, Z0, Z0
+	VPADDQ  Z5, Z1, Z1
+	VPADDQ  Z6, Z2, Z2
+	VPADDQ  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+32, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VPADDQ  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func addAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX2
+TEXT ·addAVX2I64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VPADDQ  Y2, Y0, Y0
+	VPADDQ  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VPADDQ  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+4, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func subAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAVX512F32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z5, Z1, Z1
+	VSUBPS  Z6, Z2, Z2
+	VSUBPS  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+64, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func subAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·subAVX2F32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VSUBPS  Y2, Y0, Y0
+	VSUBPS  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func subAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAVX512F64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VSUBPD  Z4, Z0, Z0
+	VSUBPD  Z5, Z1, Z1
+	VSUBPD  Z6, Z2, Z2
+	VSUBPD  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+32, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VSUBPD  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func subAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·subAVX2F64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VSUBPD  Y2, Y0, Y0
+	VSUBPD  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VSUBPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+4, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func subAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAVX512I32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VPSUBD  Z4, Z0, Z0
+	VPSUBD  Z5, Z1, Z1
+	VPSUBD  Z6, Z2, Z2
+	VPSUBD  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+64, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VPSUBD  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func subAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX2
+TEXT ·subAVX2I32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VPSUBD  Y2, Y0, Y0
+	VPSUBD  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VPSUBD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func subAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·subAVX512I64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VPSUBQ  Z4, Z0, Z0
+	VPSUBQ  Z5, Z1, Z1
+	VPSUBQ  Z6, Z2, Z2
+	VPSUBQ  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+32, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VPSUBQ  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func subAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX2
+TEXT ·subAVX2I64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VPSUBQ  Y2, Y0, Y0
+	VPSUBQ  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VPSUBQ  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+4, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulAVX512F32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z6, Z2, Z2
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+64, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·mulAVX2F32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulAVX512F64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VMULPD  Z4, Z0, Z0
+	VMULPD  Z5, Z1, Z1
+	VMULPD  Z6, Z2, Z2
+	VMULPD  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+32, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VMULPD  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·mulAVX2F64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VMULPD  Y2, Y0, Y0
+	VMULPD  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VMULPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+4, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·mulAVX512I32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VPMULLD Z4, Z0, Z0
+	VPMULLD Z5, Z1, Z1
+	VPMULLD Z6, Z2, Z2
+	VPMULLD Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+64, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VPMULLD Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX2
+TEXT ·mulAVX2I32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VPMULLD Y2, Y0, Y0
+	VPMULLD Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VPMULLD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·mulAVX512I64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VPMULLQ Z4, Z0, Z0
+	VPMULLQ Z5, Z1, Z1
+	VPMULLQ Z6, Z2, Z2
+	VPMULLQ Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+32, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VPMULLQ Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func mulAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX2
+TEXT ·mulAVX2I64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS  (DX), Y0
+	VMOVUPS  32(DX), Y1
+	VMOVUPS  (SI), Y2
+	VMOVUPS  32(SI), Y3
+	VPSRLQ   $0x20, Y0, Y4
+	VPSRLQ   $0x20, Y1, Y5
+	VPMULUDQ Y2, Y4, Y4
+	VPMULUDQ Y3, Y5, Y5
+	VPSRLQ   $0x20, Y2, Y6
+	VPSRLQ   $0x20, Y3, Y7
+	VPMULUDQ Y0, Y6, Y6
+	VPMULUDQ Y1, Y7, Y7
+	VPADDQ   Y4, Y6, Y4
+	VPADDQ   Y5, Y7, Y5
+	VPSLLQ   $0x20, Y4, Y4
+	VPSLLQ   $0x20, Y5, Y5
+	VPMULUDQ Y0, Y2, Y0
+	VPMULUDQ Y1, Y3, Y1
+	VPADDQ   Y4, Y0, Y0
+	VPADDQ   Y5, Y1, Y1
+	VMOVUPS  Y0, (AX)
+	VMOVUPS  Y1, 32(AX)
+	ADDQ     $+64, AX
+	ADDQ     BX, DX
+	ADDQ     DI, SI
+	SUBQ     $+8, CX
+	JGE      wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS  (DX), Y0
+	VMOVUPS  (SI), Y1
+	VPSRLQ   $0x20, Y0, Y2
+	VPMULUDQ Y1, Y2, Y2
+	VPSRLQ   $0x20, Y1, Y3
+	VPMULUDQ Y0, Y3, Y3
+	VPADDQ   Y2, Y3, Y2
+	VPSLLQ   $0x20, Y2, Y2
+	VPMULUDQ Y0, Y1, Y0
+	VPADDQ   Y2, Y0, Y0
+	VMOVUPS  Y0, (AX)
+	ADDQ     $+32, AX
+	ADDQ     BX, DX
+	ADDQ     DI, SI
+	SUBQ     $+4, CX
+	JGE      narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func divAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·divAVX512F32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VDIVPS  Z4, Z0, Z0
+	VDIVPS  Z5, Z1, Z1
+	VDIVPS  Z6, Z2, Z2
+	VDIVPS  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+64, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VDIVPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func divAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·divAVX2F32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VDIVPS  Y2, Y0, Y0
+	VDIVPS  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+16, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VDIVPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func divAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512F
+TEXT ·divAVX512F64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
+	VMOVUPS 128(SI), Z6
+	VMOVUPS 192(SI), Z7
+	VDIVPD  Z4, Z0, Z0
+	VDIVPD  Z5, Z1, Z1
+	VDIVPD  Z6, Z2, Z2
+	VDIVPD  Z7, Z3, Z3
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	ADDQ    $+256, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+32, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Z0
+	VMOVUPS (SI), Z1
+	VDIVPD  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func divAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·divAVX2F64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VDIVPD  Y2, Y0, Y0
+	VDIVPD  Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+8, CX
+	JGE     wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS (DX), Y0
+	VMOVUPS (SI), Y1
+	VDIVPD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $+4, CX
+	JGE     narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func maxAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxAVX512F32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   64(DX), Z1
+	VMOVUPS   128(DX), Z2
+	VMOVUPS   192(DX), Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS   128(SI), Z6
+	VMOVUPS   192(SI), Z7
+	VMAXPS    Z4, Z0, Z8
+	VMAXPS    Z5, Z1, Z9
+	VMAXPS    Z6, Z2, Z10
+	VMAXPS    Z7, Z3, Z11
+	VMAXPS    Z0, Z4, Z12
+	VMAXPS    Z1, Z5, Z13
+	VMAXPS    Z2, Z6, Z14
+	VMAXPS    Z3, Z7, Z15
+	VANDPS    Z8, Z12, Z8
+	VANDPS    Z9, Z13, Z9
+	VANDPS    Z10, Z14, Z10
+	VANDPS    Z11, Z15, Z11
+	VCMPPS    $0x03, Z4, Z0, K1
+	VCMPPS    $0x03, Z5, Z1, K2
+	VCMPPS    $0x03, Z6, Z2, K3
+	VCMPPS    $0x03, Z7, Z3, K4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z5, Z1, Z1
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z7, Z3, Z3
+	VBLENDMPS Z0, Z8, K1, Z0
+	VBLENDMPS Z1, Z9, K2, Z1
+	VBLENDMPS Z2, Z10, K3, Z2
+	VBLENDMPS Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (AX)
+	VMOVUPS   Z1, 64(AX)
+	VMOVUPS   Z2, 128(AX)
+	VMOVUPS   Z3, 192(AX)
+	ADDQ      $+256, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+64, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   (SI), Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z2, Z3, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VADDPS    Z1, Z0, Z0
+	VBLENDMPS Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+16, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func maxAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·maxAVX2F32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   32(DX), Y1
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VMAXPS    Y2, Y0, Y4
+	VMAXPS    Y3, Y1, Y5
+	VMAXPS    Y0, Y2, Y6
+	VMAXPS    Y1, Y3, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCMPPS    $0x03, Y2, Y0, Y6
+	VCMPPS    $0x03, Y3, Y1, Y7
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VBLENDVPS Y6, Y0, Y4, Y0
+	VBLENDVPS Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+16, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   (SI), Y1
+	VMAXPS    Y1, Y0, Y2
+	VMAXPS    Y0, Y1, Y3
+	VANDPS    Y2, Y3, Y2
+	VCMPPS    $0x03, Y1, Y0, Y3
+	VADDPS    Y1, Y0, Y0
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $+32, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+8, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func maxAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxAVX512F64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   64(DX), Z1
+	VMOVUPS   128(DX), Z2
+	VMOVUPS   192(DX), Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS   128(SI), Z6
+	VMOVUPS   192(SI), Z7
+	VMAXPD    Z4, Z0, Z8
+	VMAXPD    Z5, Z1, Z9
+	VMAXPD    Z6, Z2, Z10
+	VMAXPD    Z7, Z3, Z11
+	VMAXPD    Z0, Z4, Z12
+	VMAXPD    Z1, Z5, Z13
+	VMAXPD    Z2, Z6, Z14
+	VMAXPD    Z3, Z7, Z15
+	VANDPD    Z8, Z12, Z8
+	VANDPD    Z9, Z13, Z9
+	VANDPD    Z10, Z14, Z10
+	VANDPD    Z11, Z15, Z11
+	VCMPPD    $0x03, Z4, Z0, K1
+	VCMPPD    $0x03, Z5, Z1, K2
+	VCMPPD    $0x03, Z6, Z2, K3
+	VCMPPD    $0x03, Z7, Z3, K4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VBLENDMPD Z0, Z8, K1, Z0
+	VBLENDMPD Z1, Z9, K2, Z1
+	VBLENDMPD Z2, Z10, K3, Z2
+	VBLENDMPD Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (AX)
+	VMOVUPS   Z1, 64(AX)
+	VMOVUPS   Z2, 128(AX)
+	VMOVUPS   Z3, 192(AX)
+	ADDQ      $+256, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+32, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   (SI), Z1
+	VMAXPD    Z1, Z0, Z2
+	VMAXPD    Z0, Z1, Z3
+	VANDPD    Z2, Z3, Z2
+	VCMPPD    $0x03, Z1, Z0, K1
+	VADDPD    Z1, Z0, Z0
+	VBLENDMPD Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+8, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func maxAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·maxAVX2F64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   32(DX), Y1
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VMAXPD    Y2, Y0, Y4
+	VMAXPD    Y3, Y1, Y5
+	VMAXPD    Y0, Y2, Y6
+	VMAXPD    Y1, Y3, Y7
+	VANDPD    Y4, Y6, Y4
+	VANDPD    Y5, Y7, Y5
+	VCMPPD    $0x03, Y2, Y0, Y6
+	VCMPPD    $0x03, Y3, Y1, Y7
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VBLENDVPD Y6, Y0, Y4, Y0
+	VBLENDVPD Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+8, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   (SI), Y1
+	VMAXPD    Y1, Y0, Y2
+	VMAXPD    Y0, Y1, Y3
+	VANDPD    Y2, Y3, Y2
+	VCMPPD    $0x03, Y1, Y0, Y3
+	VADDPD    Y1, Y0, Y0
+	VBLENDVPD Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $+32, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+4, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func minAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minAVX512F32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+64, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   64(DX), Z1
+	VMOVUPS   128(DX), Z2
+	VMOVUPS   192(DX), Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS   128(SI), Z6
+	VMOVUPS   192(SI), Z7
+	VMINPS    Z4, Z0, Z8
+	VMINPS    Z5, Z1, Z9
+	VMINPS    Z6, Z2, Z10
+	VMINPS    Z7, Z3, Z11
+	VMINPS    Z0, Z4, Z12
+	VMINPS    Z1, Z5, Z13
+	VMINPS    Z2, Z6, Z14
+	VMINPS    Z3, Z7, Z15
+	VORPS     Z8, Z12, Z8
+	VORPS     Z9, Z13, Z9
+	VORPS     Z10, Z14, Z10
+	VORPS     Z11, Z15, Z11
+	VCMPPS    $0x03, Z4, Z0, K1
+	VCMPPS    $0x03, Z5, Z1, K2
+	VCMPPS    $0x03, Z6, Z2, K3
+	VCMPPS    $0x03, Z7, Z3, K4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z5, Z1, Z1
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z7, Z3, Z3
+	VBLENDMPS Z0, Z8, K1, Z0
+	VBLENDMPS Z1, Z9, K2, Z1
+	VBLENDMPS Z2, Z10, K3, Z2
+	VBLENDMPS Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (AX)
+	VMOVUPS   Z1, 64(AX)
+	VMOVUPS   Z2, 128(AX)
+	VMOVUPS   Z3, 192(AX)
+	ADDQ      $+256, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+64, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+64, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+16, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   (SI), Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z3
+	VORPS     Z2, Z3, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VADDPS    Z1, Z0, Z0
+	VBLENDMPS Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+16, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+16, CX
+	VZEROUPPER
+	RET
+
+// func minAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·minAVX2F32(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+16, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   32(DX), Y1
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VMINPS    Y2, Y0, Y4
+	VMINPS    Y3, Y1, Y5
+	VMINPS    Y0, Y2, Y6
+	VMINPS    Y1, Y3, Y7
+	VORPS     Y4, Y6, Y4
+	VORPS     Y5, Y7, Y5
+	VCMPPS    $0x03, Y2, Y0, Y6
+	VCMPPS    $0x03, Y3, Y1, Y7
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VBLENDVPS Y6, Y0, Y4, Y0
+	VBLENDVPS Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+16, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+16, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   (SI), Y1
+	VMINPS    Y1, Y0, Y2
+	VMINPS    Y0, Y1, Y3
+	VORPS     Y2, Y3, Y2
+	VCMPPS    $0x03, Y1, Y0, Y3
+	VADDPS    Y1, Y0, Y0
+	VBLENDVPS Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $+32, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+8, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func minAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·minAVX512F64(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+32, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   64(DX), Z1
+	VMOVUPS   128(DX), Z2
+	VMOVUPS   192(DX), Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS   128(SI), Z6
+	VMOVUPS   192(SI), Z7
+	VMINPD    Z4, Z0, Z8
+	VMINPD    Z5, Z1, Z9
+	VMINPD    Z6, Z2, Z10
+	VMINPD    Z7, Z3, Z11
+	VMINPD    Z0, Z4, Z12
+	VMINPD    Z1, Z5, Z13
+	VMINPD    Z2, Z6, Z14
+	VMINPD    Z3, Z7, Z15
+	VORPD     Z8, Z12, Z8
+	VORPD     Z9, Z13, Z9
+	VORPD     Z10, Z14, Z10
+	VORPD     Z11, Z15, Z11
+	VCMPPD    $0x03, Z4, Z0, K1
+	VCMPPD    $0x03, Z5, Z1, K2
+	VCMPPD    $0x03, Z6, Z2, K3
+	VCMPPD    $0x03, Z7, Z3, K4
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VBLENDMPD Z0, Z8, K1, Z0
+	VBLENDMPD Z1, Z9, K2, Z1
+	VBLENDMPD Z2, Z10, K3, Z2
+	VBLENDMPD Z3, Z11, K4, Z3
+	VMOVUPS   Z0, (AX)
+	VMOVUPS   Z1, 64(AX)
+	VMOVUPS   Z2, 128(AX)
+	VMOVUPS   Z3, 192(AX)
+	ADDQ      $+256, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+32, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+32, CX
+	SHRQ $0x02, BX
+	SHRQ $0x02, DI
+	SUBQ $+8, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   (SI), Z1
+	VMINPD    Z1, Z0, Z2
+	VMINPD    Z0, Z1, Z3
+	VORPD     Z2, Z3, Z2
+	VCMPPD    $0x03, Z1, Z0, K1
+	VADDPD    Z1, Z0, Z0
+	VBLENDMPD Z0, Z2, K1, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+8, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+8, CX
+	VZEROUPPER
+	RET
+
+// func minAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, n int)
+// Requires: AVX
+TEXT ·minAVX2F64(SB), NOSPLIT, $96-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSD (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSD (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	XORQ         DI, DI
+
+y_row:
+	SUBQ $+8, CX
+	JLT  wide_end
+
+wide:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   32(DX), Y1
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VMINPD    Y2, Y0, Y4
+	VMINPD    Y3, Y1, Y5
+	VMINPD    Y0, Y2, Y6
+	VMINPD    Y1, Y3, Y7
+	VORPD     Y4, Y6, Y4
+	VORPD     Y5, Y7, Y5
+	VCMPPD    $0x03, Y2, Y0, Y6
+	VCMPPD    $0x03, Y3, Y1, Y7
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VBLENDVPD Y6, Y0, Y4, Y0
+	VBLENDVPD Y7, Y1, Y5, Y1
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $+64, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+8, CX
+	JGE       wide
+
+wide_end:
+	ADDQ $+8, CX
+	SHRQ $0x01, BX
+	SHRQ $0x01, DI
+	SUBQ $+4, CX
+	JLT  narrow_end
+
+narrow:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   (SI), Y1
+	VMINPD    Y1, Y0, Y2
+	VMINPD    Y0, Y1, Y3
+	VORPD     Y2, Y3, Y2
+	VCMPPD    $0x03, Y1, Y0, Y3
+	VADDPD    Y1, Y0, Y0
+	VBLENDVPD Y3, Y0, Y2, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $+32, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $+4, CX
+	JGE       narrow
+
+narrow_end:
+	ADDQ $+4, CX
+	VZEROUPPER
+	RET
+
+// func equalAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·equalAVX512F32(SB), NOSPLIT, $320-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000100, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VBROADCASTSS (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000100, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VBROADCASTSS (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -5895,7 +5990,7 @@ GLOBL all32_1010101<>(SB), RODATA|NOPTR, $32
 
 // func equalAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·equalAVX512F64(SB), NOSPLIT, $512-40
+TEXT ·equalAVX512F64(SB), NOSPLIT, $576-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -5903,15 +5998,16 @@ TEXT ·equalAVX512F64(SB), NOSPLIT, $512-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	VMOVUPS      Z0, 256(DX)
+	VMOVUPS      Z0, 320(DX)
+	VMOVUPS      Z0, 384(DX)
+	VMOVUPS      Z0, 448(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -5920,15 +6016,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	VMOVUPS      Z0, 256(SI)
+	VMOVUPS      Z0, 320(SI)
+	VMOVUPS      Z0, 384(SI)
+	VMOVUPS      Z0, 448(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -5980,7 +6077,7 @@ block:
 
 // func equalAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·equalAVX2F32(SB), NOSPLIT, $128-40
+TEXT ·equalAVX2F32(SB), NOSPLIT, $160-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -5988,11 +6085,12 @@ TEXT ·equalAVX2F32(SB), NOSPLIT, $128-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6001,11 +6099,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6053,7 +6152,7 @@ GLOBL halves32<>(SB), RODATA|NOPTR, $32
 
 // func equalAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·equalAVX2F64(SB), NOSPLIT, $256-40
+TEXT ·equalAVX2F64(SB), NOSPLIT, $288-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6061,15 +6160,16 @@ TEXT ·equalAVX2F64(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
+	VMOVUPS      Y0, 128(DX)
+	VMOVUPS      Y0, 160(DX)
+	VMOVUPS      Y0, 192(DX)
+	VMOVUPS      Y0, 224(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6078,15 +6178,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
+	VMOVUPS      Y0, 128(SI)
+	VMOVUPS      Y0, 160(SI)
+	VMOVUPS      Y0, 192(SI)
+	VMOVUPS      Y0, 224(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6144,7 +6245,7 @@ block:
 
 // func lessAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·lessAVX512F32(SB), NOSPLIT, $256-40
+TEXT ·lessAVX512F32(SB), NOSPLIT, $320-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6152,11 +6253,12 @@ TEXT ·lessAVX512F32(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6165,11 +6267,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6205,7 +6308,7 @@ block:
 
 // func lessAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·lessAVX512F64(SB), NOSPLIT, $512-40
+TEXT ·lessAVX512F64(SB), NOSPLIT, $576-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6213,15 +6316,16 @@ TEXT ·lessAVX512F64(SB), NOSPLIT, $512-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	VMOVUPS      Z0, 256(DX)
+	VMOVUPS      Z0, 320(DX)
+	VMOVUPS      Z0, 384(DX)
+	VMOVUPS      Z0, 448(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6230,15 +6334,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	VMOVUPS      Z0, 256(SI)
+	VMOVUPS      Z0, 320(SI)
+	VMOVUPS      Z0, 384(SI)
+	VMOVUPS      Z0, 448(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6290,7 +6395,7 @@ block:
 
 // func lessAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·lessAVX2F32(SB), NOSPLIT, $128-40
+TEXT ·lessAVX2F32(SB), NOSPLIT, $160-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6298,11 +6403,12 @@ TEXT ·lessAVX2F32(SB), NOSPLIT, $128-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6311,11 +6417,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6353,7 +6460,7 @@ block:
 
 // func lessAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·lessAVX2F64(SB), NOSPLIT, $256-40
+TEXT ·lessAVX2F64(SB), NOSPLIT, $288-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6361,15 +6468,16 @@ TEXT ·lessAVX2F64(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
+	VMOVUPS      Y0, 128(DX)
+	VMOVUPS      Y0, 160(DX)
+	VMOVUPS      Y0, 192(DX)
+	VMOVUPS      Y0, 224(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6378,15 +6486,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
+	VMOVUPS      Y0, 128(SI)
+	VMOVUPS      Y0, 160(SI)
+	VMOVUPS      Y0, 192(SI)
+	VMOVUPS      Y0, 224(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6444,7 +6553,7 @@ block:
 
 // func lessEqualAVX512F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·lessEqualAVX512F32(SB), NOSPLIT, $256-40
+TEXT ·lessEqualAVX512F32(SB), NOSPLIT, $320-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6452,11 +6561,12 @@ TEXT ·lessEqualAVX512F32(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6465,11 +6575,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6505,7 +6616,7 @@ block:
 
 // func lessEqualAVX512F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·lessEqualAVX512F64(SB), NOSPLIT, $512-40
+TEXT ·lessEqualAVX512F64(SB), NOSPLIT, $576-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6513,15 +6624,16 @@ TEXT ·lessEqualAVX512F64(SB), NOSPLIT, $512-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	VMOVUPS      Z0, 256(DX)
+	VMOVUPS      Z0, 320(DX)
+	VMOVUPS      Z0, 384(DX)
+	VMOVUPS      Z0, 448(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6530,15 +6642,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	VMOVUPS      Z0, 256(SI)
+	VMOVUPS      Z0, 320(SI)
+	VMOVUPS      Z0, 384(SI)
+	VMOVUPS      Z0, 448(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6590,7 +6703,7 @@ block:
 
 // func lessEqualAVX2F32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·lessEqualAVX2F32(SB), NOSPLIT, $128-40
+TEXT ·lessEqualAVX2F32(SB), NOSPLIT, $160-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6598,11 +6711,12 @@ TEXT ·lessEqualAVX2F32(SB), NOSPLIT, $128-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6611,11 +6725,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6653,7 +6768,7 @@ block:
 
 // func lessEqualAVX2F64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·lessEqualAVX2F64(SB), NOSPLIT, $256-40
+TEXT ·lessEqualAVX2F64(SB), NOSPLIT, $288-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6661,15 +6776,16 @@ TEXT ·lessEqualAVX2F64(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
+	VMOVUPS      Y0, 128(DX)
+	VMOVUPS      Y0, 160(DX)
+	VMOVUPS      Y0, 192(DX)
+	VMOVUPS      Y0, 224(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6678,15 +6794,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
+	VMOVUPS      Y0, 128(SI)
+	VMOVUPS      Y0, 160(SI)
+	VMOVUPS      Y0, 192(SI)
+	VMOVUPS      Y0, 224(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6744,7 +6861,7 @@ block:
 
 // func equalAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·equalAVX512I32(SB), NOSPLIT, $256-40
+TEXT ·equalAVX512I32(SB), NOSPLIT, $320-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6752,11 +6869,12 @@ TEXT ·equalAVX512I32(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6765,11 +6883,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6805,7 +6924,7 @@ block:
 
 // func equalAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·equalAVX512I64(SB), NOSPLIT, $512-40
+TEXT ·equalAVX512I64(SB), NOSPLIT, $576-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6813,15 +6932,16 @@ TEXT ·equalAVX512I64(SB), NOSPLIT, $512-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	VMOVUPS      Z0, 256(DX)
+	VMOVUPS      Z0, 320(DX)
+	VMOVUPS      Z0, 384(DX)
+	VMOVUPS      Z0, 448(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6830,15 +6950,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	VMOVUPS      Z0, 256(SI)
+	VMOVUPS      Z0, 320(SI)
+	VMOVUPS      Z0, 384(SI)
+	VMOVUPS      Z0, 448(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6890,7 +7011,7 @@ block:
 
 // func equalAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·equalAVX2I32(SB), NOSPLIT, $128-40
+TEXT ·equalAVX2I32(SB), NOSPLIT, $160-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6898,11 +7019,12 @@ TEXT ·equalAVX2I32(SB), NOSPLIT, $128-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6911,11 +7033,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -6953,7 +7076,7 @@ block:
 
 // func equalAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·equalAVX2I64(SB), NOSPLIT, $256-40
+TEXT ·equalAVX2I64(SB), NOSPLIT, $288-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -6961,15 +7084,16 @@ TEXT ·equalAVX2I64(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
+	VMOVUPS      Y0, 128(DX)
+	VMOVUPS      Y0, 160(DX)
+	VMOVUPS      Y0, 192(DX)
+	VMOVUPS      Y0, 224(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -6978,15 +7102,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
+	VMOVUPS      Y0, 128(SI)
+	VMOVUPS      Y0, 160(SI)
+	VMOVUPS      Y0, 192(SI)
+	VMOVUPS      Y0, 224(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -7044,7 +7169,7 @@ block:
 
 // func lessAVX512I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·lessAVX512I32(SB), NOSPLIT, $256-40
+TEXT ·lessAVX512I32(SB), NOSPLIT, $320-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -7052,11 +7177,12 @@ TEXT ·lessAVX512I32(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -7065,11 +7191,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -7105,7 +7232,7 @@ block:
 
 // func lessAVX512I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·lessAVX512I64(SB), NOSPLIT, $512-40
+TEXT ·lessAVX512I64(SB), NOSPLIT, $576-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -7113,15 +7240,16 @@ TEXT ·lessAVX512I64(SB), NOSPLIT, $512-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), DX
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z0, 64(DX)
+	VMOVUPS      Z0, 128(DX)
+	VMOVUPS      Z0, 192(DX)
+	VMOVUPS      Z0, 256(DX)
+	VMOVUPS      Z0, 320(DX)
+	VMOVUPS      Z0, 384(DX)
+	VMOVUPS      Z0, 448(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -7130,15 +7258,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Z0
-	VMOVUPS      Z0, (SP)
-	VMOVUPS      Z0, 64(SP)
-	VMOVUPS      Z0, 128(SP)
-	VMOVUPS      Z0, 192(SP)
-	VMOVUPS      Z0, 256(SP)
-	VMOVUPS      Z0, 320(SP)
-	VMOVUPS      Z0, 384(SP)
-	VMOVUPS      Z0, 448(SP)
-	LEAQ         (SP), SI
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, 64(SI)
+	VMOVUPS      Z0, 128(SI)
+	VMOVUPS      Z0, 192(SI)
+	VMOVUPS      Z0, 256(SI)
+	VMOVUPS      Z0, 320(SI)
+	VMOVUPS      Z0, 384(SI)
+	VMOVUPS      Z0, 448(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -7190,7 +7319,7 @@ block:
 
 // func lessAVX2I32(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·lessAVX2I32(SB), NOSPLIT, $128-40
+TEXT ·lessAVX2I32(SB), NOSPLIT, $160-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -7198,11 +7327,12 @@ TEXT ·lessAVX2I32(SB), NOSPLIT, $128-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSS (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -7211,11 +7341,12 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSS (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -7253,7 +7384,7 @@ block:
 
 // func lessAVX2I64(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
 // Requires: AVX, AVX2
-TEXT ·lessAVX2I64(SB), NOSPLIT, $256-40
+TEXT ·lessAVX2I64(SB), NOSPLIT, $288-40
 	MOVQ         z+0(FP), AX
 	MOVQ         n+32(FP), CX
 	MOVQ         x+8(FP), DX
@@ -7261,15 +7392,16 @@ TEXT ·lessAVX2I64(SB), NOSPLIT, $256-40
 	CMPB         xNumber+24(FP), $0x00
 	JEQ          x_row
 	VBROADCASTSD (DX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), DX
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, 32(DX)
+	VMOVUPS      Y0, 64(DX)
+	VMOVUPS      Y0, 96(DX)
+	VMOVUPS      Y0, 128(DX)
+	VMOVUPS      Y0, 160(DX)
+	VMOVUPS      Y0, 192(DX)
+	VMOVUPS      Y0, 224(DX)
 	XORQ         BX, BX
 
 x_row:
@@ -7278,15 +7410,16 @@ x_row:
 	CMPB         yNumber+25(FP), $0x00
 	JEQ          y_row
 	VBROADCASTSD (SI), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	LEAQ         (SP), SI
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, 32(SI)
+	VMOVUPS      Y0, 64(SI)
+	VMOVUPS      Y0, 96(SI)
+	VMOVUPS      Y0, 128(SI)
+	VMOVUPS      Y0, 160(SI)
+	VMOVUPS      Y0, 192(SI)
+	VMOVUPS      Y0, 224(SI)
 	XORQ         DI, DI
 
 y_row:
@@ -7339,6 +7472,270 @@ block:
 	ADDQ      DI, SI
 	SUBQ      $0x20, CX
 	JNZ       block
+	VZEROUPPER
+	RET
+
+// func andAVX512U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·andAVX512U8(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VPBROADCASTB (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VPBROADCASTB (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z0
+
+block:
+	VMOVUPS   (DX), Z1
+	VMOVUPS   (SI), Z2
+	VPANDD    Z2, Z1, Z1
+	VPXORD    Z0, Z1, Z1
+	VMOVDQU64 Z1, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x40, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func andAVX2U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·andAVX2U8(SB), NOSPLIT, $64-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000020, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VPBROADCASTB (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000020, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VPBROADCASTB (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y0
+
+block:
+	VMOVUPS (DX), Y1
+	VMOVUPS (SI), Y2
+	VPAND   Y2, Y1, Y1
+	VPXOR   Y0, Y1, Y1
+	VMOVDQU Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $0x20, CX
+	JNZ     block
+	VZEROUPPER
+	RET
+
+// func orAVX512U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·orAVX512U8(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VPBROADCASTB (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VPBROADCASTB (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z0
+
+block:
+	VMOVUPS   (DX), Z1
+	VMOVUPS   (SI), Z2
+	VPORD     Z2, Z1, Z1
+	VPXORD    Z0, Z1, Z1
+	VMOVDQU64 Z1, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x40, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func orAVX2U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·orAVX2U8(SB), NOSPLIT, $64-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000020, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VPBROADCASTB (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000020, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VPBROADCASTB (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y0
+
+block:
+	VMOVUPS (DX), Y1
+	VMOVUPS (SI), Y2
+	VPOR    Y2, Y1, Y1
+	VPXOR   Y0, Y1, Y1
+	VMOVDQU Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $0x20, CX
+	JNZ     block
+	VZEROUPPER
+	RET
+
+// func xorAVX512U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·xorAVX512U8(SB), NOSPLIT, $128-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000040, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VPBROADCASTB (DX), Z0
+	LEAQ         63(SP), DX
+	ANDQ         $-64, DX
+	VMOVUPS      Z0, (DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000040, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VPBROADCASTB (SI), Z0
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VMOVUPS      Z0, (SI)
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VPBROADCASTB not+26(FP), Z0
+
+block:
+	VMOVUPS   (DX), Z1
+	VMOVUPS   (SI), Z2
+	VPXORD    Z2, Z1, Z1
+	VPXORD    Z0, Z1, Z1
+	VMOVDQU64 Z1, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      BX, DX
+	ADDQ      DI, SI
+	SUBQ      $0x40, CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func xorAVX2U8(z *uint8, x *uint8, y *uint8, xNumber bool, yNumber bool, not bool, n int)
+// Requires: AVX, AVX2
+TEXT ·xorAVX2U8(SB), NOSPLIT, $64-40
+	MOVQ         z+0(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         $0x00000020, BX
+	CMPB         xNumber+24(FP), $0x00
+	JEQ          x_row
+	VPBROADCASTB (DX), Y0
+	LEAQ         31(SP), DX
+	ANDQ         $-32, DX
+	VMOVUPS      Y0, (DX)
+	XORQ         BX, BX
+
+x_row:
+	MOVQ         y+16(FP), SI
+	MOVQ         $0x00000020, DI
+	CMPB         yNumber+25(FP), $0x00
+	JEQ          y_row
+	VPBROADCASTB (SI), Y0
+	LEAQ         31(SP), SI
+	ANDQ         $-32, SI
+	VMOVUPS      Y0, (SI)
+	XORQ         DI, DI
+
+y_row:
+	VMOVUPS      all32_1010101<>+0(SB), Y0
+	VPBROADCASTB not+26(FP), Y0
+
+block:
+	VMOVUPS (DX), Y1
+	VMOVUPS (SI), Y2
+	VPXOR   Y2, Y1, Y1
+	VPXOR   Y0, Y1, Y1
+	VMOVDQU Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    BX, DX
+	ADDQ    DI, SI
+	SUBQ    $0x20, CX
+	JNZ     block
 	VZEROUPPER
 	RET
 
@@ -7724,6 +8121,35 @@ row:
 	VZEROUPPER
 	RET
 
+// func foldLanesAVX2(acc *[64]float32)
+// Requires: AVX
+TEXT ·foldLanesAVX2(SB), NOSPLIT, $0-8
+	MOVQ         acc+0(FP), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VMOVUPS      128(AX), Y4
+	VMOVUPS      160(AX), Y5
+	VMOVUPS      192(AX), Y6
+	VMOVUPS      224(AX), Y7
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	VZEROUPPER
+	RET
+
 // func addLanesAVX2F64(acc *[64]float64, x *float64, n int)
 // Requires: AVX
 TEXT ·addLanesAVX2F64(SB), NOSPLIT, $0-24
@@ -7783,6 +8209,49 @@ row:
 	VMOVUPS Y13, 416(AX)
 	VMOVUPS Y14, 448(AX)
 	VMOVUPS Y15, 480(AX)
+	VZEROUPPER
+	RET
+
+// func foldLanesAVX2F64(acc *[64]float64)
+// Requires: AVX
+TEXT ·foldLanesAVX2F64(SB), NOSPLIT, $0-8
+	MOVQ         acc+0(FP), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VMOVUPS      128(AX), Y4
+	VMOVUPS      160(AX), Y5
+	VMOVUPS      192(AX), Y6
+	VMOVUPS      224(AX), Y7
+	VMOVUPS      256(AX), Y8
+	VMOVUPS      288(AX), Y9
+	VMOVUPS      320(AX), Y10
+	VMOVUPS      352(AX), Y11
+	VMOVUPS      384(AX), Y12
+	VMOVUPS      416(AX), Y13
+	VMOVUPS      448(AX), Y14
+	VMOVUPS      480(AX), Y15
+	VADDPD       Y8, Y0, Y0
+	VADDPD       Y9, Y1, Y1
+	VADDPD       Y10, Y2, Y2
+	VADDPD       Y11, Y3, Y3
+	VADDPD       Y12, Y4, Y4
+	VADDPD       Y13, Y5, Y5
+	VADDPD       Y14, Y6, Y6
+	VADDPD       Y15, Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	VMOVSD       X0, (AX)
 	VZEROUPPER
 	RET
 
