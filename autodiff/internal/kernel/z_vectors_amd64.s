@@ -7502,7 +7502,7 @@ x_row:
 	XORQ         DI, DI
 
 y_row:
-	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VBROADCASTSS all32_1010101<>+0(SB), Z0
 	VPBROADCASTB not+26(FP), Z0
 
 block:
@@ -7590,7 +7590,7 @@ x_row:
 	XORQ         DI, DI
 
 y_row:
-	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VBROADCASTSS all32_1010101<>+0(SB), Z0
 	VPBROADCASTB not+26(FP), Z0
 
 block:
@@ -7678,7 +7678,7 @@ x_row:
 	XORQ         DI, DI
 
 y_row:
-	VMOVUPS      all32_1010101<>+0(SB), Z0
+	VBROADCASTSS all32_1010101<>+0(SB), Z0
 	VPBROADCASTB not+26(FP), Z0
 
 block:
