@@ -52,9 +52,14 @@ var bagMaxima = []bagMax{
 	{AVX2, tensor.F16, 16, bagMaxAVX2F16},
 }
 
-var outsideRows = []Row[IndexSearch]{{"avx2", AVX2, always(IndexSearch{
-	outsideBy(outsideAVX2I64), outsideBy(outsideAVX2I32), leapsBy(leapsAVX2I64), leapsBy(leapsAVX2I32),
-})}}
+var outsideRows = []Row[IndexSearch]{
+	{"avx512", AVX512, always(IndexSearch{
+		outsideBy(outsideAVX512I64), outsideBy(outsideAVX512I32), leapsBy(leapsAVX2I64), leapsBy(leapsAVX2I32),
+	})},
+	{"avx2", AVX2, always(IndexSearch{
+		outsideBy(outsideAVX2I64), outsideBy(outsideAVX2I32), leapsBy(leapsAVX2I64), leapsBy(leapsAVX2I32),
+	})},
+}
 
 var widenRows = []Row[func(to []int64, from []int32)]{{"avx2", AVX2, always(widenBy(widenAVX2))}}
 

@@ -42,7 +42,11 @@ func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
 			}
 		}
 	}
-	split(matmulLeast, matmulJobs*threads)
+	least := int64(matmulLeast)
+	if m <= matmulWideRows {
+		least *= 2
+	}
+	split(least, matmulJobs*threads)
 	split(matmulLeast/2, threads)
 	even := func(whole, part, unit int64) int64 {
 		return min(part, roundUp(ceilDiv(whole, ceilDiv(whole, part)), unit))

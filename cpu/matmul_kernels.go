@@ -13,25 +13,31 @@ type matmulKernel struct {
 	run     matmulRun
 }
 
-// matmulPanels are the kernels of panels, and of half a panel, or a part of it
-// whose columns are a multiple of unit.
+// matmulPanels are the kernels of panels, of half a panel, or a part of it whose columns
+// are a multiple of unit, and of wide ones, if there are any.
 type matmulPanels struct {
-	whole, half matmulKernel
-	unit        int64
+	whole, half, wide matmulKernel
+	unit              int64
 }
 
+// matmulWideRows are the rows of Input that wide panels are for: two at a time.
+const matmulWideRows = 6
+
 func newMatmulPanels(needs ISA, lanes int64, whole, half matmulRun) matmulPanels {
-	p := matmulPanels{matmulKernel{2 * lanes, whole}, matmulKernel{lanes, half}, lanes}
+	p := matmulPanels{whole: matmulKernel{2 * lanes, whole}, half: matmulKernel{lanes, half}, unit: lanes}
 	if needs >= AVX512 {
 		p.unit = 1 // there are masks
 	}
 	return p
 }
 
-// next returns the kernel for the next of the columns that are left.
-func (p *matmulPanels) next(left int64) *matmulKernel {
-	if left < p.whole.columns {
+// next returns the kernel for the next of the columns that are left, and so many rows.
+func (p *matmulPanels) next(left, rows int64) *matmulKernel {
+	switch {
+	case left < p.whole.columns:
 		return &p.half
+	case rows <= matmulWideRows && p.wide.run != nil && left >= p.wide.columns:
+		return &p.wide
 	}
 	return &p.whole
 }
@@ -45,11 +51,13 @@ type matmulType struct {
 	turn   turnTile
 }
 
-func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half matmulRun, turned, turnedWide matmulTurnedRun, turn turnTile) matmulType {
-	return matmulType{
-		needs, other, newMatmulPanels(needs, lanes, whole, half),
-		newMatmulTurned(needs, lanes, turned, turnedWide), turn,
+func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half, wide matmulRun, turned, turnedWide matmulTurnedRun, turn turnTile) matmulType {
+	panels := newMatmulPanels(needs, lanes, whole, half)
+	panels.wide = matmulKernel{4 * lanes, wide}
+	if needs >= AVX512 {
+		panels.wide.columns = 8 * lanes // there are registers for them
 	}
+	return matmulType{needs, other, panels, newMatmulTurned(needs, lanes, turned, turnedWide), turn}
 }
 
 func matmulTypeFor(isa ISA, other tensor.DType) *matmulType {

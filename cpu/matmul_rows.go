@@ -205,7 +205,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		} else {
 			r.copyInput(t, p, k, depth)
 			for n := begin; n < copiedFrom; {
-				kernel := r.there.next(copiedFrom - n)
+				kernel := r.there.next(copiedFrom-n, t.M)
 				r.multiply(kernel, t, p, n, copiedFrom, t.Other.Row(k, n).P, t.Other.RowStride, depth, k, k+depth)
 				n += kernel.columns
 			}
@@ -214,7 +214,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			}
 		}
 		for n := copiedFrom; n < end; {
-			kernel := panels.next(end - n)
+			kernel := panels.next(end-n, t.M)
 			r.multiply(kernel, t, p, n, end, unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows, k, k+depth)
 			n += kernel.columns
 		}

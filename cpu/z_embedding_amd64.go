@@ -263,6 +263,11 @@ func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, coun
 //go:noescape
 func copyNarrowRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int)
 
+// outsideAVX512I64 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
+//
+//go:noescape
+func outsideAVX512I64(indices *int64, n int, last int64) bool
+
 // outsideAVX2I64 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
 //
 //go:noescape
@@ -272,6 +277,11 @@ func outsideAVX2I64(indices *int64, n int, last int64) bool
 //
 //go:noescape
 func leapsAVX2I64(indices *int64, n int, most int64) bool
+
+// outsideAVX512I32 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
+//
+//go:noescape
+func outsideAVX512I32(indices *int32, n int, last int32) bool
 
 // outsideAVX2I32 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
 //

@@ -7,36 +7,40 @@
 // func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512F32(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000100
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -58,11 +62,12 @@ few6:
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none9
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -32(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000020, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -70,9 +75,9 @@ few6:
 
 row10:
 	MOVQ         32(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z16
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z16, Z17
@@ -133,7 +138,7 @@ rows11:
 
 row14:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z16
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z16, Z17
@@ -177,7 +182,8 @@ rows15:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -32(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000020, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -185,9 +191,9 @@ none9:
 
 row18:
 	MOVQ       32(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     64(R8)(R11*1), Z1, Z1
@@ -230,7 +236,7 @@ rows19:
 
 row20:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	VADDPS 128(R8)(R11*1), Z2, Z2
@@ -260,128 +266,81 @@ summed22:
 final23:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around26
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	VMOVDQU64 Z8, 512(DX)
+	VMOVDQU64 Z9, 576(DX)
+	VMOVDQU64 Z10, 640(DX)
+	VMOVDQU64 Z11, 704(DX)
+	VMOVDQU64 Z12, 768(DX)
+	VMOVDQU64 Z13, 832(DX)
+	VMOVDQU64 Z14, 896(DX)
+	VMOVDQU64 Z15, 960(DX)
 	JMP       stored27
 
 around26:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
+	VMOVNTDQ Z8, 512(DX)
+	VMOVNTDQ Z9, 576(DX)
+	VMOVNTDQ Z10, 640(DX)
+	VMOVNTDQ Z11, 704(DX)
+	VMOVNTDQ Z12, 768(DX)
+	VMOVNTDQ Z13, 832(DX)
+	VMOVNTDQ Z14, 896(DX)
+	VMOVNTDQ Z15, 960(DX)
 
 stored27:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored29:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored31:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored33:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
-
-stored35:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
-
-stored37:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
-
-stored39:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Z14, 896(AX)
-	VMOVNTDQ Z15, 960(AX)
-
-stored41:
 stored24:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
 special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow42
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	VMOVUPS Z8, 512(AX)
-	VMOVUPS Z9, 576(AX)
-	VMOVUPS Z10, 640(AX)
-	VMOVUPS Z11, 704(AX)
-	VMOVUPS Z12, 768(AX)
-	VMOVUPS Z13, 832(AX)
-	VMOVUPS Z14, 896(AX)
-	VMOVUPS Z15, 960(AX)
+	JEQ     narrow28
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	VMOVUPS Z8, 512(DX)
+	VMOVUPS Z9, 576(DX)
+	VMOVUPS Z10, 640(DX)
+	VMOVUPS Z11, 704(DX)
+	VMOVUPS Z12, 768(DX)
+	VMOVUPS Z13, 832(DX)
+	VMOVUPS Z14, 896(DX)
+	VMOVUPS Z15, 960(DX)
 	JMP     stored24
 
-narrow42:
+narrow28:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip43
-	SUBQ         BX, SI
-	JEQ          empty44
-	SHRQ         $0x03, SI
+	JEQ          skip29
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty30
+	SHRQ         $0x03, R10
 	VPXORD       X18, X18, X18
-	VCVTSI2SSQ   SI, X18, X18
+	VCVTSI2SSQ   R10, X18, X18
 	VBROADCASTSS X18, Z16
 	VDIVPS       Z16, Z0, Z0
 	VDIVPS       Z16, Z1, Z1
@@ -400,62 +359,62 @@ narrow42:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty44:
-skip43:
+empty30:
+skip29:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip45
+	JEQ       skip31
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip46
-	VPMOVZXWD (AX), Z16
+	JEQ       skip32
+	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
-	VPMOVZXWD 32(AX), Z16
+	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z1, Z16, Z1
-	VPMOVZXWD 64(AX), Z16
+	VPMOVZXWD 64(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z2, Z16, Z2
-	VPMOVZXWD 96(AX), Z16
+	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z3, Z16, Z3
-	VPMOVZXWD 128(AX), Z16
+	VPMOVZXWD 128(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z4, Z16, Z4
-	VPMOVZXWD 160(AX), Z16
+	VPMOVZXWD 160(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z5, Z16, Z5
-	VPMOVZXWD 192(AX), Z16
+	VPMOVZXWD 192(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z6, Z16, Z6
-	VPMOVZXWD 224(AX), Z16
+	VPMOVZXWD 224(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z7, Z16, Z7
-	VPMOVZXWD 256(AX), Z16
+	VPMOVZXWD 256(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z8, Z16, Z8
-	VPMOVZXWD 288(AX), Z16
+	VPMOVZXWD 288(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z9, Z16, Z9
-	VPMOVZXWD 320(AX), Z16
+	VPMOVZXWD 320(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z10, Z16, Z10
-	VPMOVZXWD 352(AX), Z16
+	VPMOVZXWD 352(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z11, Z16, Z11
-	VPMOVZXWD 384(AX), Z16
+	VPMOVZXWD 384(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z12, Z16, Z12
-	VPMOVZXWD 416(AX), Z16
+	VPMOVZXWD 416(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z13, Z16, Z13
-	VPMOVZXWD 448(AX), Z16
+	VPMOVZXWD 448(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z14, Z16, Z14
-	VPMOVZXWD 480(AX), Z16
+	VPMOVZXWD 480(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip46:
+skip32:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z16
@@ -470,14 +429,14 @@ skip46:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around47
-	VMOVDQU64     Z16, (AX)
-	JMP           stored48
+	JNE           around33
+	VMOVDQU64     Z16, (DX)
+	JMP           stored34
 
-around47:
-	VMOVNTDQ Z16, (AX)
+around33:
+	VMOVNTDQ Z16, (DX)
 
-stored48:
+stored34:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z16
@@ -492,14 +451,14 @@ stored48:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around49
-	VMOVDQU64     Z16, 64(AX)
-	JMP           stored50
+	JNE           around35
+	VMOVDQU64     Z16, 64(DX)
+	JMP           stored36
 
-around49:
-	VMOVNTDQ Z16, 64(AX)
+around35:
+	VMOVNTDQ Z16, 64(DX)
 
-stored50:
+stored36:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z16
@@ -514,14 +473,14 @@ stored50:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around51
-	VMOVDQU64     Z16, 128(AX)
-	JMP           stored52
+	JNE           around37
+	VMOVDQU64     Z16, 128(DX)
+	JMP           stored38
 
-around51:
-	VMOVNTDQ Z16, 128(AX)
+around37:
+	VMOVNTDQ Z16, 128(DX)
 
-stored52:
+stored38:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z16
@@ -536,14 +495,14 @@ stored52:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around53
-	VMOVDQU64     Z16, 192(AX)
-	JMP           stored54
+	JNE           around39
+	VMOVDQU64     Z16, 192(DX)
+	JMP           stored40
 
-around53:
-	VMOVNTDQ Z16, 192(AX)
+around39:
+	VMOVNTDQ Z16, 192(DX)
 
-stored54:
+stored40:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z8, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z8, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z8, K1, Z16
@@ -558,14 +517,14 @@ stored54:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around55
-	VMOVDQU64     Z16, 256(AX)
-	JMP           stored56
+	JNE           around41
+	VMOVDQU64     Z16, 256(DX)
+	JMP           stored42
 
-around55:
-	VMOVNTDQ Z16, 256(AX)
+around41:
+	VMOVNTDQ Z16, 256(DX)
 
-stored56:
+stored42:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z10, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z10, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z10, K1, Z16
@@ -580,14 +539,14 @@ stored56:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around57
-	VMOVDQU64     Z16, 320(AX)
-	JMP           stored58
+	JNE           around43
+	VMOVDQU64     Z16, 320(DX)
+	JMP           stored44
 
-around57:
-	VMOVNTDQ Z16, 320(AX)
+around43:
+	VMOVNTDQ Z16, 320(DX)
 
-stored58:
+stored44:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z12, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z12, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z12, K1, Z16
@@ -602,14 +561,14 @@ stored58:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around59
-	VMOVDQU64     Z16, 384(AX)
-	JMP           stored60
+	JNE           around45
+	VMOVDQU64     Z16, 384(DX)
+	JMP           stored46
 
-around59:
-	VMOVNTDQ Z16, 384(AX)
+around45:
+	VMOVNTDQ Z16, 384(DX)
 
-stored60:
+stored46:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z14, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z14, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z14, K1, Z16
@@ -624,270 +583,270 @@ stored60:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around61
-	VMOVDQU64     Z16, 448(AX)
-	JMP           stored62
+	JNE           around47
+	VMOVDQU64     Z16, 448(DX)
+	JMP           stored48
 
-around61:
-	VMOVNTDQ Z16, 448(AX)
+around47:
+	VMOVNTDQ Z16, 448(DX)
 
-stored62:
+stored48:
 	JMP stored24
 
-skip45:
+skip31:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip63
+	JEQ       skip49
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip64
-	VCVTPH2PS (AX), Z16
+	JEQ       skip50
+	VCVTPH2PS (DX), Z16
 	VADDPS    Z0, Z16, Z0
-	VCVTPH2PS 32(AX), Z16
+	VCVTPH2PS 32(DX), Z16
 	VADDPS    Z1, Z16, Z1
-	VCVTPH2PS 64(AX), Z16
+	VCVTPH2PS 64(DX), Z16
 	VADDPS    Z2, Z16, Z2
-	VCVTPH2PS 96(AX), Z16
+	VCVTPH2PS 96(DX), Z16
 	VADDPS    Z3, Z16, Z3
-	VCVTPH2PS 128(AX), Z16
+	VCVTPH2PS 128(DX), Z16
 	VADDPS    Z4, Z16, Z4
-	VCVTPH2PS 160(AX), Z16
+	VCVTPH2PS 160(DX), Z16
 	VADDPS    Z5, Z16, Z5
-	VCVTPH2PS 192(AX), Z16
+	VCVTPH2PS 192(DX), Z16
 	VADDPS    Z6, Z16, Z6
-	VCVTPH2PS 224(AX), Z16
+	VCVTPH2PS 224(DX), Z16
 	VADDPS    Z7, Z16, Z7
-	VCVTPH2PS 256(AX), Z16
+	VCVTPH2PS 256(DX), Z16
 	VADDPS    Z8, Z16, Z8
-	VCVTPH2PS 288(AX), Z16
+	VCVTPH2PS 288(DX), Z16
 	VADDPS    Z9, Z16, Z9
-	VCVTPH2PS 320(AX), Z16
+	VCVTPH2PS 320(DX), Z16
 	VADDPS    Z10, Z16, Z10
-	VCVTPH2PS 352(AX), Z16
+	VCVTPH2PS 352(DX), Z16
 	VADDPS    Z11, Z16, Z11
-	VCVTPH2PS 384(AX), Z16
+	VCVTPH2PS 384(DX), Z16
 	VADDPS    Z12, Z16, Z12
-	VCVTPH2PS 416(AX), Z16
+	VCVTPH2PS 416(DX), Z16
 	VADDPS    Z13, Z16, Z13
-	VCVTPH2PS 448(AX), Z16
+	VCVTPH2PS 448(DX), Z16
 	VADDPS    Z14, Z16, Z14
-	VCVTPH2PS 480(AX), Z16
+	VCVTPH2PS 480(DX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip64:
+skip50:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around65
-	VMOVDQU64 Y16, (AX)
-	VMOVDQU64 Y17, 32(AX)
-	JMP       stored66
+	JNE       around51
+	VMOVDQU64 Y16, (DX)
+	VMOVDQU64 Y17, 32(DX)
+	JMP       stored52
 
-around65:
-	VMOVNTDQ Y16, (AX)
-	VMOVNTDQ Y17, 32(AX)
+around51:
+	VMOVNTDQ Y16, (DX)
+	VMOVNTDQ Y17, 32(DX)
 
-stored66:
+stored52:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around67
-	VMOVDQU64 Y16, 64(AX)
-	VMOVDQU64 Y17, 96(AX)
-	JMP       stored68
+	JNE       around53
+	VMOVDQU64 Y16, 64(DX)
+	VMOVDQU64 Y17, 96(DX)
+	JMP       stored54
 
-around67:
-	VMOVNTDQ Y16, 64(AX)
-	VMOVNTDQ Y17, 96(AX)
+around53:
+	VMOVNTDQ Y16, 64(DX)
+	VMOVNTDQ Y17, 96(DX)
 
-stored68:
+stored54:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
-	VMOVDQU64 Y16, 128(AX)
-	VMOVDQU64 Y17, 160(AX)
-	JMP       stored70
+	JNE       around55
+	VMOVDQU64 Y16, 128(DX)
+	VMOVDQU64 Y17, 160(DX)
+	JMP       stored56
 
-around69:
-	VMOVNTDQ Y16, 128(AX)
-	VMOVNTDQ Y17, 160(AX)
+around55:
+	VMOVNTDQ Y16, 128(DX)
+	VMOVNTDQ Y17, 160(DX)
 
-stored70:
+stored56:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
-	VMOVDQU64 Y16, 192(AX)
-	VMOVDQU64 Y17, 224(AX)
-	JMP       stored72
+	JNE       around57
+	VMOVDQU64 Y16, 192(DX)
+	VMOVDQU64 Y17, 224(DX)
+	JMP       stored58
 
-around71:
-	VMOVNTDQ Y16, 192(AX)
-	VMOVNTDQ Y17, 224(AX)
+around57:
+	VMOVNTDQ Y16, 192(DX)
+	VMOVNTDQ Y17, 224(DX)
 
-stored72:
+stored58:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around73
-	VMOVDQU64 Y16, 256(AX)
-	VMOVDQU64 Y17, 288(AX)
-	JMP       stored74
+	JNE       around59
+	VMOVDQU64 Y16, 256(DX)
+	VMOVDQU64 Y17, 288(DX)
+	JMP       stored60
 
-around73:
-	VMOVNTDQ Y16, 256(AX)
-	VMOVNTDQ Y17, 288(AX)
+around59:
+	VMOVNTDQ Y16, 256(DX)
+	VMOVNTDQ Y17, 288(DX)
 
-stored74:
+stored60:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around75
-	VMOVDQU64 Y16, 320(AX)
-	VMOVDQU64 Y17, 352(AX)
-	JMP       stored76
+	JNE       around61
+	VMOVDQU64 Y16, 320(DX)
+	VMOVDQU64 Y17, 352(DX)
+	JMP       stored62
 
-around75:
-	VMOVNTDQ Y16, 320(AX)
-	VMOVNTDQ Y17, 352(AX)
+around61:
+	VMOVNTDQ Y16, 320(DX)
+	VMOVNTDQ Y17, 352(DX)
 
-stored76:
+stored62:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around77
-	VMOVDQU64 Y16, 384(AX)
-	VMOVDQU64 Y17, 416(AX)
-	JMP       stored78
+	JNE       around63
+	VMOVDQU64 Y16, 384(DX)
+	VMOVDQU64 Y17, 416(DX)
+	JMP       stored64
 
-around77:
-	VMOVNTDQ Y16, 384(AX)
-	VMOVNTDQ Y17, 416(AX)
+around63:
+	VMOVNTDQ Y16, 384(DX)
+	VMOVNTDQ Y17, 416(DX)
 
-stored78:
+stored64:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around79
-	VMOVDQU64 Y16, 448(AX)
-	VMOVDQU64 Y17, 480(AX)
-	JMP       stored80
+	JNE       around65
+	VMOVDQU64 Y16, 448(DX)
+	VMOVDQU64 Y17, 480(DX)
+	JMP       stored66
 
-around79:
-	VMOVNTDQ Y16, 448(AX)
-	VMOVNTDQ Y17, 480(AX)
+around65:
+	VMOVNTDQ Y16, 448(DX)
+	VMOVNTDQ Y17, 480(DX)
 
-stored80:
+stored66:
 	JMP stored24
 
-skip63:
+skip49:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip81
-	VMOVUPS (AX), Z16
+	JEQ     skip67
+	VMOVUPS (DX), Z16
 	VADDPS  Z0, Z16, Z0
-	VMOVUPS 64(AX), Z16
+	VMOVUPS 64(DX), Z16
 	VADDPS  Z1, Z16, Z1
-	VMOVUPS 128(AX), Z16
+	VMOVUPS 128(DX), Z16
 	VADDPS  Z2, Z16, Z2
-	VMOVUPS 192(AX), Z16
+	VMOVUPS 192(DX), Z16
 	VADDPS  Z3, Z16, Z3
-	VMOVUPS 256(AX), Z16
+	VMOVUPS 256(DX), Z16
 	VADDPS  Z4, Z16, Z4
-	VMOVUPS 320(AX), Z16
+	VMOVUPS 320(DX), Z16
 	VADDPS  Z5, Z16, Z5
-	VMOVUPS 384(AX), Z16
+	VMOVUPS 384(DX), Z16
 	VADDPS  Z6, Z16, Z6
-	VMOVUPS 448(AX), Z16
+	VMOVUPS 448(DX), Z16
 	VADDPS  Z7, Z16, Z7
-	VMOVUPS 512(AX), Z16
+	VMOVUPS 512(DX), Z16
 	VADDPS  Z8, Z16, Z8
-	VMOVUPS 576(AX), Z16
+	VMOVUPS 576(DX), Z16
 	VADDPS  Z9, Z16, Z9
-	VMOVUPS 640(AX), Z16
+	VMOVUPS 640(DX), Z16
 	VADDPS  Z10, Z16, Z10
-	VMOVUPS 704(AX), Z16
+	VMOVUPS 704(DX), Z16
 	VADDPS  Z11, Z16, Z11
-	VMOVUPS 768(AX), Z16
+	VMOVUPS 768(DX), Z16
 	VADDPS  Z12, Z16, Z12
-	VMOVUPS 832(AX), Z16
+	VMOVUPS 832(DX), Z16
 	VADDPS  Z13, Z16, Z13
-	VMOVUPS 896(AX), Z16
+	VMOVUPS 896(DX), Z16
 	VADDPS  Z14, Z16, Z14
-	VMOVUPS 960(AX), Z16
+	VMOVUPS 960(DX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip81:
+skip67:
 	JMP final23
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed22
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip82
+	JEQ       skip68
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
-	JMP       stored84
+	JNE       around69
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored70
 
-around83:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
+around69:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
 
-stored84:
+stored70:
 	JMP stored24
 
-skip82:
+skip68:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around85
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
-	VMOVDQU64 Z0, 512(AX)
-	VMOVDQU64 Z0, 576(AX)
-	VMOVDQU64 Z0, 640(AX)
-	VMOVDQU64 Z0, 704(AX)
-	VMOVDQU64 Z0, 768(AX)
-	VMOVDQU64 Z0, 832(AX)
-	VMOVDQU64 Z0, 896(AX)
-	VMOVDQU64 Z0, 960(AX)
-	JMP       stored86
+	JNE       around71
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	VMOVDQU64 Z0, 512(DX)
+	VMOVDQU64 Z0, 576(DX)
+	VMOVDQU64 Z0, 640(DX)
+	VMOVDQU64 Z0, 704(DX)
+	VMOVDQU64 Z0, 768(DX)
+	VMOVDQU64 Z0, 832(DX)
+	VMOVDQU64 Z0, 896(DX)
+	VMOVDQU64 Z0, 960(DX)
+	JMP       stored72
 
-around85:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
-	VMOVNTDQ Z0, 512(AX)
-	VMOVNTDQ Z0, 576(AX)
-	VMOVNTDQ Z0, 640(AX)
-	VMOVNTDQ Z0, 704(AX)
-	VMOVNTDQ Z0, 768(AX)
-	VMOVNTDQ Z0, 832(AX)
-	VMOVNTDQ Z0, 896(AX)
-	VMOVNTDQ Z0, 960(AX)
+around71:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+	VMOVNTDQ Z0, 512(DX)
+	VMOVNTDQ Z0, 576(DX)
+	VMOVNTDQ Z0, 640(DX)
+	VMOVNTDQ Z0, 704(DX)
+	VMOVNTDQ Z0, 768(DX)
+	VMOVNTDQ Z0, 832(DX)
+	VMOVNTDQ Z0, 896(DX)
+	VMOVNTDQ Z0, 960(DX)
 
-stored86:
+stored72:
 	JMP stored24
 
 tooMany4:
@@ -897,36 +856,34 @@ over5:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000400, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip87
+	JEQ   skip73
 	SUBQ  $0x00000200, to+56(FP)
 
-skip87:
+skip73:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower89
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower75
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over92
+	JGE  over78
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result90:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result76:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few93
+	CMPQ  R10, $0x00000800
+	JLE   few79
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany91
+	JEQ   tooMany77
 
-few93:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few79:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -936,25 +893,26 @@ few93:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty95
+	JGE     empty81
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none96
+	JEQ     none82
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows98
+	JGE     rows84
 
-row97:
+row83:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z8, Z9
@@ -983,15 +941,15 @@ row97:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row97
+	JLT          row83
 
-rows98:
+rows84:
 	CMPQ R11, SI
-	JGE  rows102
+	JGE  rows88
 
-row101:
+row87:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z8, Z9
@@ -1012,24 +970,25 @@ row101:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row101
+	JLT          row87
 
-rows102:
-	JMP summed94
+rows88:
+	JMP summed80
 
-none96:
+none82:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows106
+	JGE     rows92
 
-row105:
+row91:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     64(R8)(R11*1), Z1, Z1
@@ -1048,15 +1007,15 @@ row105:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row105
+	JLT        row91
 
-rows106:
+rows92:
 	CMPQ R10, SI
-	JGE  rows108
+	JGE  rows94
 
-row107:
+row93:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	VADDPS 128(R8)(R11*1), Z2, Z2
@@ -1067,87 +1026,68 @@ row107:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row107
+	JLT    row93
 
-rows108:
-summed94:
-summed109:
+rows94:
+summed80:
+summed95:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
+	JNE  special98
 
-final110:
+final96:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored114
+	JNE       around99
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	JMP       stored100
 
-around113:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around99:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
 
-stored114:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around115
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored116
-
-around115:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored116:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around117
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored118
-
-around117:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored118:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored120
-
-around119:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored120:
-stored111:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored100:
+stored97:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result90
-	JMP  over92
+	JLT  result76
+	JMP  over78
 
-special112:
+special98:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow121
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	JMP     stored111
+	JEQ     narrow101
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	JMP     stored97
 
-narrow121:
+narrow101:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip122
-	SUBQ         BX, SI
-	JEQ          empty123
-	SHRQ         $0x03, SI
+	JEQ          skip102
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty103
+	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
-	VCVTSI2SSQ   SI, X19, X19
+	VCVTSI2SSQ   R10, X19, X19
 	VBROADCASTSS X19, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
@@ -1158,38 +1098,38 @@ narrow121:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty123:
-skip122:
+empty103:
+skip102:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip124
+	JEQ       skip104
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip125
-	VPMOVZXWD (AX), Z8
+	JEQ       skip105
+	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
-	VPMOVZXWD 32(AX), Z8
+	VPMOVZXWD 32(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z1, Z8, Z1
-	VPMOVZXWD 64(AX), Z8
+	VPMOVZXWD 64(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z2, Z8, Z2
-	VPMOVZXWD 96(AX), Z8
+	VPMOVZXWD 96(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
-	VPMOVZXWD 128(AX), Z8
+	VPMOVZXWD 128(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z4, Z8, Z4
-	VPMOVZXWD 160(AX), Z8
+	VPMOVZXWD 160(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z5, Z8, Z5
-	VPMOVZXWD 192(AX), Z8
+	VPMOVZXWD 192(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z6, Z8, Z6
-	VPMOVZXWD 224(AX), Z8
+	VPMOVZXWD 224(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip125:
+skip105:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -1204,14 +1144,14 @@ skip125:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around126
-	VMOVDQU64     Z8, (AX)
-	JMP           stored127
+	JNE           around106
+	VMOVDQU64     Z8, (DX)
+	JMP           stored107
 
-around126:
-	VMOVNTDQ Z8, (AX)
+around106:
+	VMOVNTDQ Z8, (DX)
 
-stored127:
+stored107:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -1226,14 +1166,14 @@ stored127:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around128
-	VMOVDQU64     Z8, 64(AX)
-	JMP           stored129
+	JNE           around108
+	VMOVDQU64     Z8, 64(DX)
+	JMP           stored109
 
-around128:
-	VMOVNTDQ Z8, 64(AX)
+around108:
+	VMOVNTDQ Z8, 64(DX)
 
-stored129:
+stored109:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -1248,14 +1188,14 @@ stored129:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around130
-	VMOVDQU64     Z8, 128(AX)
-	JMP           stored131
+	JNE           around110
+	VMOVDQU64     Z8, 128(DX)
+	JMP           stored111
 
-around130:
-	VMOVNTDQ Z8, 128(AX)
+around110:
+	VMOVNTDQ Z8, 128(DX)
 
-stored131:
+stored111:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -1270,200 +1210,198 @@ stored131:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around132
-	VMOVDQU64     Z8, 192(AX)
-	JMP           stored133
+	JNE           around112
+	VMOVDQU64     Z8, 192(DX)
+	JMP           stored113
 
-around132:
-	VMOVNTDQ Z8, 192(AX)
+around112:
+	VMOVNTDQ Z8, 192(DX)
 
-stored133:
-	JMP stored111
+stored113:
+	JMP stored97
 
-skip124:
+skip104:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip134
+	JEQ       skip114
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip135
-	VCVTPH2PS (AX), Z8
+	JEQ       skip115
+	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
-	VCVTPH2PS 32(AX), Z8
+	VCVTPH2PS 32(DX), Z8
 	VADDPS    Z1, Z8, Z1
-	VCVTPH2PS 64(AX), Z8
+	VCVTPH2PS 64(DX), Z8
 	VADDPS    Z2, Z8, Z2
-	VCVTPH2PS 96(AX), Z8
+	VCVTPH2PS 96(DX), Z8
 	VADDPS    Z3, Z8, Z3
-	VCVTPH2PS 128(AX), Z8
+	VCVTPH2PS 128(DX), Z8
 	VADDPS    Z4, Z8, Z4
-	VCVTPH2PS 160(AX), Z8
+	VCVTPH2PS 160(DX), Z8
 	VADDPS    Z5, Z8, Z5
-	VCVTPH2PS 192(AX), Z8
+	VCVTPH2PS 192(DX), Z8
 	VADDPS    Z6, Z8, Z6
-	VCVTPH2PS 224(AX), Z8
+	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip135:
+skip115:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around136
-	VMOVDQU64 Y8, (AX)
-	VMOVDQU64 Y9, 32(AX)
-	JMP       stored137
+	JNE       around116
+	VMOVDQU64 Y8, (DX)
+	VMOVDQU64 Y9, 32(DX)
+	JMP       stored117
 
-around136:
-	VMOVNTDQ Y8, (AX)
-	VMOVNTDQ Y9, 32(AX)
+around116:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
 
-stored137:
+stored117:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around138
-	VMOVDQU64 Y8, 64(AX)
-	VMOVDQU64 Y9, 96(AX)
-	JMP       stored139
+	JNE       around118
+	VMOVDQU64 Y8, 64(DX)
+	VMOVDQU64 Y9, 96(DX)
+	JMP       stored119
 
-around138:
-	VMOVNTDQ Y8, 64(AX)
-	VMOVNTDQ Y9, 96(AX)
+around118:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
 
-stored139:
+stored119:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around140
-	VMOVDQU64 Y8, 128(AX)
-	VMOVDQU64 Y9, 160(AX)
-	JMP       stored141
+	JNE       around120
+	VMOVDQU64 Y8, 128(DX)
+	VMOVDQU64 Y9, 160(DX)
+	JMP       stored121
 
-around140:
-	VMOVNTDQ Y8, 128(AX)
-	VMOVNTDQ Y9, 160(AX)
+around120:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
 
-stored141:
+stored121:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around142
-	VMOVDQU64 Y8, 192(AX)
-	VMOVDQU64 Y9, 224(AX)
-	JMP       stored143
+	JNE       around122
+	VMOVDQU64 Y8, 192(DX)
+	VMOVDQU64 Y9, 224(DX)
+	JMP       stored123
 
-around142:
-	VMOVNTDQ Y8, 192(AX)
-	VMOVNTDQ Y9, 224(AX)
+around122:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
 
-stored143:
-	JMP stored111
+stored123:
+	JMP stored97
 
-skip134:
+skip114:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip144
-	VMOVUPS (AX), Z8
+	JEQ     skip124
+	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
-	VMOVUPS 64(AX), Z8
+	VMOVUPS 64(DX), Z8
 	VADDPS  Z1, Z8, Z1
-	VMOVUPS 128(AX), Z8
+	VMOVUPS 128(DX), Z8
 	VADDPS  Z2, Z8, Z2
-	VMOVUPS 192(AX), Z8
+	VMOVUPS 192(DX), Z8
 	VADDPS  Z3, Z8, Z3
-	VMOVUPS 256(AX), Z8
+	VMOVUPS 256(DX), Z8
 	VADDPS  Z4, Z8, Z4
-	VMOVUPS 320(AX), Z8
+	VMOVUPS 320(DX), Z8
 	VADDPS  Z5, Z8, Z5
-	VMOVUPS 384(AX), Z8
+	VMOVUPS 384(DX), Z8
 	VADDPS  Z6, Z8, Z6
-	VMOVUPS 448(AX), Z8
+	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip144:
-	JMP final110
+skip124:
+	JMP final96
 
-empty95:
+empty81:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed109
+	JNE       summed95
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip145
+	JEQ       skip125
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around146
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	JMP       stored147
+	JNE       around126
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored127
 
-around146:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
+around126:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
 
-stored147:
-	JMP stored111
+stored127:
+	JMP stored97
 
-skip145:
+skip125:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around148
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
-	JMP       stored149
+	JNE       around128
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored129
 
-around148:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
+around128:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
 
-stored149:
-	JMP stored111
+stored129:
+	JMP stored97
 
-tooMany91:
+tooMany77:
 	MOVQ DI, results+24(FP)
 
-over92:
+over78:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip150
+	JEQ   skip130
 	SUBQ  $0x00000100, to+56(FP)
 
-skip150:
+skip130:
 	SUBQ $0x00000080, R9
 
-narrower89:
+narrower75:
 	CMPQ R9, $0x00000060
-	JLT  narrower152
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower132
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over155
+	JGE  over135
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result153:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result133:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few156
+	CMPQ  R10, $0x00000800
+	JLE   few136
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany154
+	JEQ   tooMany134
 
-few156:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few136:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1471,25 +1409,26 @@ few156:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty158
+	JGE     empty138
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none159
+	JEQ     none139
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows161
+	JGE     rows141
 
-row160:
+row140:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z6, Z7
@@ -1512,15 +1451,15 @@ row160:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row160
+	JLT          row140
 
-rows161:
+rows141:
 	CMPQ R11, SI
-	JGE  rows165
+	JGE  rows145
 
-row164:
+row144:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z6, Z7
@@ -1537,24 +1476,25 @@ row164:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row164
+	JLT          row144
 
-rows165:
-	JMP summed157
+rows145:
+	JMP summed137
 
-none159:
+none139:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows169
+	JGE     rows149
 
-row168:
+row148:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     64(R8)(R11*1), Z1, Z1
@@ -1569,15 +1509,15 @@ row168:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row168
+	JLT        row148
 
-rows169:
+rows149:
 	CMPQ R10, SI
-	JGE  rows171
+	JGE  rows151
 
-row170:
+row150:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	VADDPS 128(R8)(R11*1), Z2, Z2
@@ -1586,74 +1526,62 @@ row170:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row170
+	JLT    row150
 
-rows171:
-summed157:
-summed172:
+rows151:
+summed137:
+summed152:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special175
+	JNE  special155
 
-final173:
+final153:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around176
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored177
+	JNE       around156
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	JMP       stored157
 
-around176:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around156:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
 
-stored177:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around178
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored179
-
-around178:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored179:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around180
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored181
-
-around180:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored181:
-stored174:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored157:
+stored154:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result153
-	JMP  over155
+	JLT  result133
+	JMP  over135
 
-special175:
+special155:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow182
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	JMP     stored174
+	JEQ     narrow158
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	JMP     stored154
 
-narrow182:
+narrow158:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip183
-	SUBQ         BX, SI
-	JEQ          empty184
-	SHRQ         $0x03, SI
+	JEQ          skip159
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty160
+	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   SI, X20, X20
+	VCVTSI2SSQ   R10, X20, X20
 	VBROADCASTSS X20, Z6
 	VDIVPS       Z6, Z0, Z0
 	VDIVPS       Z6, Z1, Z1
@@ -1662,32 +1590,32 @@ narrow182:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty184:
-skip183:
+empty160:
+skip159:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip185
+	JEQ       skip161
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip186
-	VPMOVZXWD (AX), Z6
+	JEQ       skip162
+	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
-	VPMOVZXWD 32(AX), Z6
+	VPMOVZXWD 32(DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z1, Z6, Z1
-	VPMOVZXWD 64(AX), Z6
+	VPMOVZXWD 64(DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z2, Z6, Z2
-	VPMOVZXWD 96(AX), Z6
+	VPMOVZXWD 96(DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z3, Z6, Z3
-	VPMOVZXWD 128(AX), Z6
+	VPMOVZXWD 128(DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z4, Z6, Z4
-	VPMOVZXWD 160(AX), Z6
+	VPMOVZXWD 160(DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip186:
+skip162:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -1702,14 +1630,14 @@ skip186:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around187
-	VMOVDQU64     Z6, (AX)
-	JMP           stored188
+	JNE           around163
+	VMOVDQU64     Z6, (DX)
+	JMP           stored164
 
-around187:
-	VMOVNTDQ Z6, (AX)
+around163:
+	VMOVNTDQ Z6, (DX)
 
-stored188:
+stored164:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -1724,14 +1652,14 @@ stored188:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around189
-	VMOVDQU64     Z6, 64(AX)
-	JMP           stored190
+	JNE           around165
+	VMOVDQU64     Z6, 64(DX)
+	JMP           stored166
 
-around189:
-	VMOVNTDQ Z6, 64(AX)
+around165:
+	VMOVNTDQ Z6, 64(DX)
 
-stored190:
+stored166:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -1746,197 +1674,196 @@ stored190:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around191
-	VMOVDQU64     Z6, 128(AX)
-	JMP           stored192
+	JNE           around167
+	VMOVDQU64     Z6, 128(DX)
+	JMP           stored168
 
-around191:
-	VMOVNTDQ Z6, 128(AX)
+around167:
+	VMOVNTDQ Z6, 128(DX)
 
-stored192:
-	JMP stored174
+stored168:
+	JMP stored154
 
-skip185:
+skip161:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip193
+	JEQ       skip169
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip194
-	VCVTPH2PS (AX), Z6
+	JEQ       skip170
+	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
-	VCVTPH2PS 32(AX), Z6
+	VCVTPH2PS 32(DX), Z6
 	VADDPS    Z1, Z6, Z1
-	VCVTPH2PS 64(AX), Z6
+	VCVTPH2PS 64(DX), Z6
 	VADDPS    Z2, Z6, Z2
-	VCVTPH2PS 96(AX), Z6
+	VCVTPH2PS 96(DX), Z6
 	VADDPS    Z3, Z6, Z3
-	VCVTPH2PS 128(AX), Z6
+	VCVTPH2PS 128(DX), Z6
 	VADDPS    Z4, Z6, Z4
-	VCVTPH2PS 160(AX), Z6
+	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip194:
+skip170:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around195
-	VMOVDQU64 Y6, (AX)
-	VMOVDQU64 Y7, 32(AX)
-	JMP       stored196
+	JNE       around171
+	VMOVDQU64 Y6, (DX)
+	VMOVDQU64 Y7, 32(DX)
+	JMP       stored172
 
-around195:
-	VMOVNTDQ Y6, (AX)
-	VMOVNTDQ Y7, 32(AX)
+around171:
+	VMOVNTDQ Y6, (DX)
+	VMOVNTDQ Y7, 32(DX)
 
-stored196:
+stored172:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
-	VMOVDQU64 Y6, 64(AX)
-	VMOVDQU64 Y7, 96(AX)
-	JMP       stored198
+	JNE       around173
+	VMOVDQU64 Y6, 64(DX)
+	VMOVDQU64 Y7, 96(DX)
+	JMP       stored174
 
-around197:
-	VMOVNTDQ Y6, 64(AX)
-	VMOVNTDQ Y7, 96(AX)
+around173:
+	VMOVNTDQ Y6, 64(DX)
+	VMOVNTDQ Y7, 96(DX)
 
-stored198:
+stored174:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around199
-	VMOVDQU64 Y6, 128(AX)
-	VMOVDQU64 Y7, 160(AX)
-	JMP       stored200
+	JNE       around175
+	VMOVDQU64 Y6, 128(DX)
+	VMOVDQU64 Y7, 160(DX)
+	JMP       stored176
 
-around199:
-	VMOVNTDQ Y6, 128(AX)
-	VMOVNTDQ Y7, 160(AX)
+around175:
+	VMOVNTDQ Y6, 128(DX)
+	VMOVNTDQ Y7, 160(DX)
 
-stored200:
-	JMP stored174
+stored176:
+	JMP stored154
 
-skip193:
+skip169:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip201
-	VMOVUPS (AX), Z6
+	JEQ     skip177
+	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
-	VMOVUPS 64(AX), Z6
+	VMOVUPS 64(DX), Z6
 	VADDPS  Z1, Z6, Z1
-	VMOVUPS 128(AX), Z6
+	VMOVUPS 128(DX), Z6
 	VADDPS  Z2, Z6, Z2
-	VMOVUPS 192(AX), Z6
+	VMOVUPS 192(DX), Z6
 	VADDPS  Z3, Z6, Z3
-	VMOVUPS 256(AX), Z6
+	VMOVUPS 256(DX), Z6
 	VADDPS  Z4, Z6, Z4
-	VMOVUPS 320(AX), Z6
+	VMOVUPS 320(DX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip201:
-	JMP final173
+skip177:
+	JMP final153
 
-empty158:
+empty138:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed172
+	JNE       summed152
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip202
+	JEQ       skip178
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around203
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	JMP       stored204
+	JNE       around179
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	JMP       stored180
 
-around203:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
+around179:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
 
-stored204:
-	JMP stored174
+stored180:
+	JMP stored154
 
-skip202:
+skip178:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around205
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	JMP       stored206
+	JNE       around181
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	JMP       stored182
 
-around205:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
+around181:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
 
-stored206:
-	JMP stored174
+stored182:
+	JMP stored154
 
-tooMany154:
+tooMany134:
 	MOVQ DI, results+24(FP)
 
-over155:
+over135:
 	ADDQ  $0x00000180, R8
 	ADDQ  $0x00000180, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip207
+	JEQ   skip183
 	SUBQ  $0x000000c0, to+56(FP)
 
-skip207:
+skip183:
 	SUBQ $0x00000060, R9
 
-narrower152:
+narrower132:
 	CMPQ R9, $0x00000040
-	JLT  narrower209
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower185
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over212
+	JGE  over188
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result210:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result186:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few213
+	CMPQ  R10, $0x00000800
+	JLE   few189
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany211
+	JEQ   tooMany187
 
-few213:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few189:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty215
+	JGE     empty191
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none216
+	JEQ     none192
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows218
+	JGE     rows194
 
-row217:
+row193:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z4, Z5
@@ -1953,15 +1880,15 @@ row217:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row217
+	JLT          row193
 
-rows218:
+rows194:
 	CMPQ R11, SI
-	JGE  rows222
+	JGE  rows198
 
-row221:
+row197:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z4, Z5
@@ -1974,24 +1901,25 @@ row221:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row221
+	JLT          row197
 
-rows222:
-	JMP summed214
+rows198:
+	JMP summed190
 
-none216:
+none192:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows226
+	JGE     rows202
 
-row225:
+row201:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     64(R8)(R11*1), Z1, Z1
@@ -2002,102 +1930,97 @@ row225:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row225
+	JLT        row201
 
-rows226:
+rows202:
 	CMPQ R10, SI
-	JGE  rows228
+	JGE  rows204
 
-row227:
+row203:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	VADDPS 128(R8)(R11*1), Z2, Z2
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row227
+	JLT    row203
 
-rows228:
-summed214:
-summed229:
+rows204:
+summed190:
+summed205:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special232
+	JNE  special208
 
-final230:
+final206:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around233
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored234
+	JNE       around209
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	JMP       stored210
 
-around233:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around209:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
 
-stored234:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around235
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored236
-
-around235:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored236:
-stored231:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored210:
+stored207:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result210
-	JMP  over212
+	JLT  result186
+	JMP  over188
 
-special232:
+special208:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow237
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	JMP     stored231
+	JEQ     narrow211
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	JMP     stored207
 
-narrow237:
+narrow211:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip238
-	SUBQ         BX, SI
-	JEQ          empty239
-	SHRQ         $0x03, SI
+	JEQ          skip212
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty213
+	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
+	VCVTSI2SSQ   R10, X21, X21
 	VBROADCASTSS X21, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty239:
-skip238:
+empty213:
+skip212:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip240
+	JEQ       skip214
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip241
-	VPMOVZXWD (AX), Z4
+	JEQ       skip215
+	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
-	VPMOVZXWD 32(AX), Z4
+	VPMOVZXWD 32(DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z1, Z4, Z1
-	VPMOVZXWD 64(AX), Z4
+	VPMOVZXWD 64(DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z2, Z4, Z2
-	VPMOVZXWD 96(AX), Z4
+	VPMOVZXWD 96(DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip241:
+skip215:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -2112,14 +2035,14 @@ skip241:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around242
-	VMOVDQU64     Z4, (AX)
-	JMP           stored243
+	JNE           around216
+	VMOVDQU64     Z4, (DX)
+	JMP           stored217
 
-around242:
-	VMOVNTDQ Z4, (AX)
+around216:
+	VMOVNTDQ Z4, (DX)
 
-stored243:
+stored217:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -2134,168 +2057,167 @@ stored243:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around244
-	VMOVDQU64     Z4, 64(AX)
-	JMP           stored245
+	JNE           around218
+	VMOVDQU64     Z4, 64(DX)
+	JMP           stored219
 
-around244:
-	VMOVNTDQ Z4, 64(AX)
+around218:
+	VMOVNTDQ Z4, 64(DX)
 
-stored245:
-	JMP stored231
+stored219:
+	JMP stored207
 
-skip240:
+skip214:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip246
+	JEQ       skip220
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip247
-	VCVTPH2PS (AX), Z4
+	JEQ       skip221
+	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
-	VCVTPH2PS 32(AX), Z4
+	VCVTPH2PS 32(DX), Z4
 	VADDPS    Z1, Z4, Z1
-	VCVTPH2PS 64(AX), Z4
+	VCVTPH2PS 64(DX), Z4
 	VADDPS    Z2, Z4, Z2
-	VCVTPH2PS 96(AX), Z4
+	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip247:
+skip221:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around248
-	VMOVDQU64 Y4, (AX)
-	VMOVDQU64 Y5, 32(AX)
-	JMP       stored249
+	JNE       around222
+	VMOVDQU64 Y4, (DX)
+	VMOVDQU64 Y5, 32(DX)
+	JMP       stored223
 
-around248:
-	VMOVNTDQ Y4, (AX)
-	VMOVNTDQ Y5, 32(AX)
+around222:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
 
-stored249:
+stored223:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around250
-	VMOVDQU64 Y4, 64(AX)
-	VMOVDQU64 Y5, 96(AX)
-	JMP       stored251
+	JNE       around224
+	VMOVDQU64 Y4, 64(DX)
+	VMOVDQU64 Y5, 96(DX)
+	JMP       stored225
 
-around250:
-	VMOVNTDQ Y4, 64(AX)
-	VMOVNTDQ Y5, 96(AX)
+around224:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
 
-stored251:
-	JMP stored231
+stored225:
+	JMP stored207
 
-skip246:
+skip220:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip252
-	VMOVUPS (AX), Z4
+	JEQ     skip226
+	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
-	VMOVUPS 64(AX), Z4
+	VMOVUPS 64(DX), Z4
 	VADDPS  Z1, Z4, Z1
-	VMOVUPS 128(AX), Z4
+	VMOVUPS 128(DX), Z4
 	VADDPS  Z2, Z4, Z2
-	VMOVUPS 192(AX), Z4
+	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip252:
-	JMP final230
+skip226:
+	JMP final206
 
-empty215:
+empty191:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed229
+	JNE       summed205
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip253
+	JEQ       skip227
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around254
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	JMP       stored255
+	JNE       around228
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored229
 
-around254:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
+around228:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
 
-stored255:
-	JMP stored231
+stored229:
+	JMP stored207
 
-skip253:
+skip227:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around256
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	JMP       stored257
+	JNE       around230
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored231
 
-around256:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
+around230:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
 
-stored257:
-	JMP stored231
+stored231:
+	JMP stored207
 
-tooMany211:
+tooMany187:
 	MOVQ DI, results+24(FP)
 
-over212:
+over188:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip258
+	JEQ   skip232
 	SUBQ  $0x00000080, to+56(FP)
 
-skip258:
+skip232:
 	SUBQ $0x00000040, R9
 
-narrower209:
+narrower185:
 	CMPQ R9, $0x00000020
-	JLT  narrower260
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower234
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over263
+	JGE  over237
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result261:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result235:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few264
+	CMPQ  R10, $0x00000800
+	JLE   few238
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany262
+	JEQ   tooMany236
 
-few264:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few238:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty266
+	JGE     empty240
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none267
+	JEQ     none241
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows269
+	JGE     rows243
 
-row268:
+row242:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z2, Z3
@@ -2306,15 +2228,15 @@ row268:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row268
+	JLT          row242
 
-rows269:
+rows243:
 	CMPQ R11, SI
-	JGE  rows273
+	JGE  rows247
 
-row272:
+row246:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z2, Z3
@@ -2323,103 +2245,106 @@ row272:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row272
+	JLT          row246
 
-rows273:
-	JMP summed265
+rows247:
+	JMP summed239
 
-none267:
+none241:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows277
+	JGE     rows251
 
-row276:
+row250:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     64(R8)(R11*1), Z1, Z1
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row276
+	JLT        row250
 
-rows277:
+rows251:
 	CMPQ R10, SI
-	JGE  rows279
+	JGE  rows253
 
-row278:
+row252:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row278
+	JLT    row252
 
-rows279:
-summed265:
-summed280:
+rows253:
+summed239:
+summed254:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special283
+	JNE  special257
 
-final281:
+final255:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around284
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored285
+	JNE       around258
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	JMP       stored259
 
-around284:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around258:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
 
-stored285:
-stored282:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored259:
+stored256:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result261
-	JMP  over263
+	JLT  result235
+	JMP  over237
 
-special283:
+special257:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow286
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	JMP     stored282
+	JEQ     narrow260
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	JMP     stored256
 
-narrow286:
+narrow260:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip287
-	SUBQ         BX, SI
-	JEQ          empty288
-	SHRQ         $0x03, SI
+	JEQ          skip261
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty262
+	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
+	VCVTSI2SSQ   R10, X22, X22
 	VBROADCASTSS X22, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty288:
-skip287:
+empty262:
+skip261:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip289
+	JEQ       skip263
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip290
-	VPMOVZXWD (AX), Z2
+	JEQ       skip264
+	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
-	VPMOVZXWD 32(AX), Z2
+	VPMOVZXWD 32(DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip290:
+skip264:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -2434,140 +2359,139 @@ skip290:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around291
-	VMOVDQU64     Z2, (AX)
-	JMP           stored292
+	JNE           around265
+	VMOVDQU64     Z2, (DX)
+	JMP           stored266
 
-around291:
-	VMOVNTDQ Z2, (AX)
+around265:
+	VMOVNTDQ Z2, (DX)
 
-stored292:
-	JMP stored282
+stored266:
+	JMP stored256
 
-skip289:
+skip263:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip293
+	JEQ       skip267
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip294
-	VCVTPH2PS (AX), Z2
+	JEQ       skip268
+	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
-	VCVTPH2PS 32(AX), Z2
+	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip294:
+skip268:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around295
-	VMOVDQU64 Y2, (AX)
-	VMOVDQU64 Y3, 32(AX)
-	JMP       stored296
+	JNE       around269
+	VMOVDQU64 Y2, (DX)
+	VMOVDQU64 Y3, 32(DX)
+	JMP       stored270
 
-around295:
-	VMOVNTDQ Y2, (AX)
-	VMOVNTDQ Y3, 32(AX)
+around269:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
 
-stored296:
-	JMP stored282
+stored270:
+	JMP stored256
 
-skip293:
+skip267:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip297
-	VMOVUPS (AX), Z2
+	JEQ     skip271
+	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
-	VMOVUPS 64(AX), Z2
+	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip297:
-	JMP final281
+skip271:
+	JMP final255
 
-empty266:
+empty240:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed280
+	JNE       summed254
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip298
+	JEQ       skip272
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around299
-	VMOVDQU64 Z0, (AX)
-	JMP       stored300
+	JNE       around273
+	VMOVDQU64 Z0, (DX)
+	JMP       stored274
 
-around299:
-	VMOVNTDQ Z0, (AX)
+around273:
+	VMOVNTDQ Z0, (DX)
 
-stored300:
-	JMP stored282
+stored274:
+	JMP stored256
 
-skip298:
+skip272:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around301
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	JMP       stored302
+	JNE       around275
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored276
 
-around301:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
+around275:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
 
-stored302:
-	JMP stored282
+stored276:
+	JMP stored256
 
-tooMany262:
+tooMany236:
 	MOVQ DI, results+24(FP)
 
-over263:
+over237:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip303
+	JEQ   skip277
 	SUBQ  $0x00000040, to+56(FP)
 
-skip303:
+skip277:
 	SUBQ $0x00000020, R9
 
-narrower260:
+narrower234:
 	CMPQ R9, $0x00000010
-	JLT  narrower305
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower279
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over308
+	JGE  over282
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result306:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result280:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few309
+	CMPQ  R10, $0x00000800
+	JLE   few283
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany307
+	JEQ   tooMany281
 
-few309:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few283:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty311
+	JGE     empty285
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none312
+	JEQ     none286
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows314
+	JGE     rows288
 
-row313:
+row287:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z1, Z1
@@ -2575,108 +2499,111 @@ row313:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row313
+	JLT          row287
 
-rows314:
+rows288:
 	CMPQ R11, SI
-	JGE  rows318
+	JGE  rows292
 
-row317:
+row291:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row317
+	JLT          row291
 
-rows318:
-	JMP summed310
+rows292:
+	JMP summed284
 
-none312:
+none286:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows322
+	JGE     rows296
 
-row321:
+row295:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row321
+	JLT        row295
 
-rows322:
+rows296:
 	CMPQ R10, SI
-	JGE  rows324
+	JGE  rows298
 
-row323:
+row297:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row323
+	JLT    row297
 
-rows324:
-summed310:
-summed325:
+rows298:
+summed284:
+summed299:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special328
+	JNE  special302
 
-final326:
+final300:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around329
-	VMOVDQU64 Z0, (AX)
-	JMP       stored330
+	JNE       around303
+	VMOVDQU64 Z0, (DX)
+	JMP       stored304
 
-around329:
-	VMOVNTDQ Z0, (AX)
+around303:
+	VMOVNTDQ Z0, (DX)
 
-stored330:
-stored327:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored304:
+stored301:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result306
-	JMP  over308
+	JLT  result280
+	JMP  over282
 
-special328:
+special302:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow331
-	VMOVUPS Z0, (AX)
-	JMP     stored327
+	JEQ     narrow305
+	VMOVUPS Z0, (DX)
+	JMP     stored301
 
-narrow331:
+narrow305:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip332
-	SUBQ         BX, SI
-	JEQ          empty333
-	SHRQ         $0x03, SI
+	JEQ          skip306
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty307
+	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
+	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty333:
-skip332:
+empty307:
+skip306:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip334
+	JEQ       skip308
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip335
-	VPMOVZXWD (AX), Z1
+	JEQ       skip309
+	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip335:
+skip309:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -2685,134 +2612,133 @@ skip335:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around336
-	VMOVDQU64     Y1, (AX)
-	JMP           stored337
+	JNE           around310
+	VMOVDQU64     Y1, (DX)
+	JMP           stored311
 
-around336:
-	VMOVNTDQ Y1, (AX)
+around310:
+	VMOVNTDQ Y1, (DX)
 
-stored337:
-	JMP stored327
+stored311:
+	JMP stored301
 
-skip334:
+skip308:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip338
+	JEQ       skip312
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip339
-	VCVTPH2PS (AX), Z1
+	JEQ       skip313
+	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip339:
+skip313:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around340
-	VMOVDQU64 Y1, (AX)
-	JMP       stored341
+	JNE       around314
+	VMOVDQU64 Y1, (DX)
+	JMP       stored315
 
-around340:
-	VMOVNTDQ Y1, (AX)
+around314:
+	VMOVNTDQ Y1, (DX)
 
-stored341:
-	JMP stored327
+stored315:
+	JMP stored301
 
-skip338:
+skip312:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip342
-	VMOVUPS (AX), Z1
+	JEQ     skip316
+	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip342:
-	JMP final326
+skip316:
+	JMP final300
 
-empty311:
+empty285:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed325
+	JNE       summed299
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip343
+	JEQ       skip317
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around344
-	VMOVDQU64 Y0, (AX)
-	JMP       stored345
+	JNE       around318
+	VMOVDQU64 Y0, (DX)
+	JMP       stored319
 
-around344:
-	VMOVNTDQ Y0, (AX)
+around318:
+	VMOVNTDQ Y0, (DX)
 
-stored345:
-	JMP stored327
+stored319:
+	JMP stored301
 
-skip343:
+skip317:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around346
-	VMOVDQU64 Z0, (AX)
-	JMP       stored347
+	JNE       around320
+	VMOVDQU64 Z0, (DX)
+	JMP       stored321
 
-around346:
-	VMOVNTDQ Z0, (AX)
+around320:
+	VMOVNTDQ Z0, (DX)
 
-stored347:
-	JMP stored327
+stored321:
+	JMP stored301
 
-tooMany307:
+tooMany281:
 	MOVQ DI, results+24(FP)
 
-over308:
+over282:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip348
+	JEQ   skip322
 	SUBQ  $0x00000020, to+56(FP)
 
-skip348:
+skip322:
 	SUBQ $0x00000010, R9
 
-narrower305:
+narrower279:
 	TESTQ R9, R9
-	JLE   done349
-	MOVQ  $-1, AX
-	BZHIQ R9, AX, AX
-	KMOVW AX, K1
-	MOVQ  to+56(FP), AX
-	XORQ  DI, DI
+	JLE   done323
+	MOVQ  $-1, DX
+	BZHIQ R9, DX, DX
+	KMOVW DX, K1
+	MOVQ  to+56(FP), DX
+	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over352
+	JGE   over326
+	MOVQ  (DI), BX
+	LEAQ  (CX)(BX*8), BX
 
-result350:
-	MOVQ  start+16(FP), R9
-	MOVQ  (R9)(DI*8), BX
-	MOVQ  8(R9)(DI*8), SI
+result324:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
-	CMPQ  R9, $0x00000100
-	JLE   few353
+	CMPQ  R9, $0x00000800
+	JLE   few327
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany351
+	JEQ   tooMany325
 
-few353:
-	MOVQ    positions+32(FP), R9
-	LEAQ    (R9)(BX*8), BX
-	LEAQ    (R9)(SI*8), SI
+few327:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty355
+	JGE     empty329
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none356
+	JEQ     none330
 	MOVQ    BX, R9
-	SUBQ    positions+32(FP), R9
+	SUBQ    CX, R9
 	SHRQ    $0x01, R9
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows358
+	JGE     rows332
 
-row357:
+row331:
 	MOVQ         128(R10), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	MOVQ         (R10), R11
-	IMULQ        CX, R11
+	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
 	ADDQ         $0x04, R9
 	VMOVUPS.Z    (R8)(R11*1), K1, Z2
@@ -2821,15 +2747,15 @@ row357:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row357
+	JLT          row331
 
-rows358:
+rows332:
 	CMPQ R10, SI
-	JGE  rows362
+	JGE  rows336
 
-row361:
+row335:
 	MOVQ         (R10), R11
-	IMULQ        CX, R11
+	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
 	ADDQ         $0x04, R9
 	VMOVUPS.Z    (R8)(R11*1), K1, Z2
@@ -2837,88 +2763,91 @@ row361:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row361
+	JLT          row335
 
-rows362:
-	JMP summed354
+rows336:
+	JMP summed328
 
-none356:
+none330:
 	MOVQ    BX, R9
-	LEAQ    -128(DX), R12
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows366
+	JGE     rows340
 
-row365:
+row339:
 	MOVQ       128(R9), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	MOVQ       (R9), R10
-	IMULQ      CX, R10
+	IMULQ      AX, R10
 	VMOVUPS.Z  (R8)(R10*1), K1, Z1
 	VADDPS     Z1, Z0, Z0
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row365
+	JLT        row339
 
-rows366:
+rows340:
 	CMPQ R9, SI
-	JGE  rows368
+	JGE  rows342
 
-row367:
+row341:
 	MOVQ      (R9), R10
-	IMULQ     CX, R10
+	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row367
+	JLT       row341
 
-rows368:
-summed354:
-summed369:
+rows342:
+summed328:
+summed343:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special372
+	JNE  special346
 
-final370:
-	VMOVUPS Z0, K1, (AX)
+final344:
+	VMOVUPS Z0, K1, (DX)
 
-stored371:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored345:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result350
-	JMP  over352
+	JLT  result324
+	JMP  over326
 
-special372:
+special346:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow373
-	VMOVUPS Z0, K1, (AX)
-	JMP     stored371
+	JEQ     narrow347
+	VMOVUPS Z0, K1, (DX)
+	JMP     stored345
 
-narrow373:
+narrow347:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip374
-	SUBQ         BX, SI
-	JEQ          empty375
-	SHRQ         $0x03, SI
+	JEQ          skip348
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty349
+	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
-	VCVTSI2SSQ   SI, X24, X24
+	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty375:
-skip374:
+empty349:
+skip348:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip376
+	JEQ         skip350
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip377
-	VPMOVZXWD.Z (AX), K1, Z1
+	JEQ         skip351
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip377:
+skip351:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -2926,41 +2855,43 @@ skip377:
 	VPBROADCASTD  all32_7fc00000<>+0(SB), K2, Z1
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
-	VMOVDQU16     Y1, K1, (AX)
-	JMP           stored371
+	VMOVDQU16     Y1, K1, (DX)
+	JMP           stored345
 
-skip376:
+skip350:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip378
+	JEQ         skip352
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip379
-	VCVTPH2PS.Z (AX), K1, Z1
+	JEQ         skip353
+	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip379:
+skip353:
 	VCVTPS2PH $0x00, Z0, Y1
-	VMOVDQU16 Y1, K1, (AX)
-	JMP       stored371
+	VMOVDQU16 Y1, K1, (DX)
+	JMP       stored345
 
-skip378:
+skip352:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip380
-	VMOVUPS.Z (AX), K1, Z1
+	JEQ       skip354
+	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip380:
-	JMP final370
+skip354:
+	JMP final344
 
-empty355:
-	JMP summed369
+empty329:
+	JMP summed343
 
-tooMany351:
+tooMany325:
 	MOVQ DI, results+24(FP)
 
-over352:
-done349:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+over326:
+done323:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
@@ -3041,42 +2972,46 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $32
 // func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none381
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none355
+	SUBQ  CX, DX
 
-none381:
+none355:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile382:
+tile356:
 	CMPQ R10, $0x00000080
-	JLT  narrower383
+	JLT  narrower357
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over386
+	JGE  over360
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result384:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result358:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few387
+	CMPQ  R11, $0x00000800
+	JLE   few361
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany385
+	JEQ   tooMany359
 
-few387:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few361:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3086,27 +3021,28 @@ few387:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty388
+	JGE     empty362
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows390
+	JGE     rows364
 
-row389:
+row363:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
+	VPBROADCASTD (DX)(R13*1), Z8
 	VMOVUPS      (R9)(R14*1), Z9
 	VPCMPEQD     (R12), Z8, K1
 	VADDPS       Z9, Z0, K1, Z0
@@ -3141,19 +3077,19 @@ row389:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row389
+	JLT          row363
 
-rows390:
+rows364:
 	CMPQ R13, DI
-	JGE  rows392
+	JGE  rows366
 
-row391:
+row365:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
+	VPBROADCASTD (DX)(R13*1), Z8
 	VMOVUPS      (R9)(R14*1), Z9
 	VPCMPEQD     (R12), Z8, K1
 	VADDPS       Z9, Z0, K1, Z0
@@ -3180,68 +3116,48 @@ row391:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row391
+	JLT          row365
 
-rows392:
-summed393:
+rows366:
+summed367:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special396
+	JNE  special370
 
-final394:
+final368:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around397
+	JNE       around371
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored398
-
-around397:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored398:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around399
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored400
-
-around399:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored400:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around401
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored402
-
-around401:
-	VMOVNTDQ Z4, 256(BX)
-	VMOVNTDQ Z5, 320(BX)
-
-stored402:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around403
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored404
+	JMP       stored372
 
-around403:
+around371:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+	VMOVNTDQ Z4, 256(BX)
+	VMOVNTDQ Z5, 320(BX)
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored404:
-stored395:
+stored372:
+stored369:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result384
-	JMP  over386
+	JLT  result358
+	JMP  over360
 
-special396:
+special370:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow405
+	JEQ     narrow373
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -3250,16 +3166,17 @@ special396:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored395
+	JMP     stored369
 
-narrow405:
+narrow373:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip406
-	SUBQ         SI, DI
-	JEQ          empty407
-	SHRQ         $0x03, DI
+	JEQ          skip374
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty375
+	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
-	VCVTSI2SSQ   DI, X10, X10
+	VCVTSI2SSQ   R11, X10, X10
 	VBROADCASTSS X10, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
@@ -3270,12 +3187,12 @@ narrow405:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty407:
-skip406:
+empty375:
+skip374:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip408
+	JEQ       skip376
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip409
+	JEQ       skip377
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -3301,7 +3218,7 @@ skip406:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip409:
+skip377:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -3316,14 +3233,14 @@ skip409:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around410
+	JNE           around378
 	VMOVDQU64     Z8, (BX)
-	JMP           stored411
+	JMP           stored379
 
-around410:
+around378:
 	VMOVNTDQ Z8, (BX)
 
-stored411:
+stored379:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -3338,14 +3255,14 @@ stored411:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around412
+	JNE           around380
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored413
+	JMP           stored381
 
-around412:
+around380:
 	VMOVNTDQ Z8, 64(BX)
 
-stored413:
+stored381:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -3360,14 +3277,14 @@ stored413:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around414
+	JNE           around382
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored415
+	JMP           stored383
 
-around414:
+around382:
 	VMOVNTDQ Z8, 128(BX)
 
-stored415:
+stored383:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -3382,21 +3299,21 @@ stored415:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around416
+	JNE           around384
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored417
+	JMP           stored385
 
-around416:
+around384:
 	VMOVNTDQ Z8, 192(BX)
 
-stored417:
-	JMP stored395
+stored385:
+	JMP stored369
 
-skip408:
+skip376:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip418
+	JEQ       skip386
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip419
+	JEQ       skip387
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -3414,64 +3331,64 @@ skip408:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip419:
+skip387:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around420
+	JNE       around388
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored421
+	JMP       stored389
 
-around420:
+around388:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored421:
+stored389:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around422
+	JNE       around390
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored423
+	JMP       stored391
 
-around422:
+around390:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored423:
+stored391:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around424
+	JNE       around392
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored425
+	JMP       stored393
 
-around424:
+around392:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored425:
+stored393:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around426
+	JNE       around394
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored427
+	JMP       stored395
 
-around426:
+around394:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored427:
-	JMP stored395
+stored395:
+	JMP stored369
 
-skip418:
+skip386:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip428
+	JEQ     skip396
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -3489,34 +3406,34 @@ skip418:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip428:
-	JMP final394
+skip396:
+	JMP final368
 
-empty388:
+empty362:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed393
+	JNE       summed367
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip429
+	JEQ       skip397
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around430
+	JNE       around398
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored431
+	JMP       stored399
 
-around430:
+around398:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored431:
-	JMP stored395
+stored399:
+	JMP stored369
 
-skip429:
+skip397:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around432
+	JNE       around400
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -3525,9 +3442,9 @@ skip429:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored433
+	JMP       stored401
 
-around432:
+around400:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -3537,72 +3454,71 @@ around432:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored433:
-	JMP stored395
+stored401:
+	JMP stored369
 
-tooMany385:
+tooMany359:
 	MOVQ R8, results+24(FP)
 
-over386:
+over360:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip434
+	JEQ   skip402
 	SUBQ  $0x00000100, to+72(FP)
 
-skip434:
+skip402:
 	SUBQ $0x00000080, R10
-	JMP  tile382
+	JMP  tile356
 
-narrower383:
+narrower357:
 	CMPQ R10, $0x00000040
-	JLT  narrower436
+	JLT  narrower404
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over439
+	JGE  over407
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result437:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result405:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few440
+	CMPQ  R11, $0x00000800
+	JLE   few408
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany438
+	JEQ   tooMany406
 
-few440:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few408:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty441
+	JGE     empty409
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows443
+	JGE     rows411
 
-row442:
+row410:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z4
+	VPBROADCASTD (DX)(R13*1), Z4
 	VMOVUPS      (R9)(R14*1), Z5
 	VPCMPEQD     (R12), Z4, K1
 	VADDPS       Z5, Z0, K1, Z0
@@ -3621,19 +3537,19 @@ row442:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row442
+	JLT          row410
 
-rows443:
+rows411:
 	CMPQ R13, DI
-	JGE  rows445
+	JGE  rows413
 
-row444:
+row412:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z4
+	VPBROADCASTD (DX)(R13*1), Z4
 	VMOVUPS      (R9)(R14*1), Z5
 	VPCMPEQD     (R12), Z4, K1
 	VADDPS       Z5, Z0, K1, Z0
@@ -3648,72 +3564,67 @@ row444:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row444
+	JLT          row412
 
-rows445:
-summed446:
+rows413:
+summed414:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special449
+	JNE  special417
 
-final447:
+final415:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around450
+	JNE       around418
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored451
-
-around450:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored451:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around452
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored453
+	JMP       stored419
 
-around452:
+around418:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored453:
-stored448:
+stored419:
+stored416:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result437
-	JMP  over439
+	JLT  result405
+	JMP  over407
 
-special449:
+special417:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow454
+	JEQ     narrow420
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored448
+	JMP     stored416
 
-narrow454:
+narrow420:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip455
-	SUBQ         SI, DI
-	JEQ          empty456
-	SHRQ         $0x03, DI
+	JEQ          skip421
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty422
+	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
-	VCVTSI2SSQ   DI, X11, X11
+	VCVTSI2SSQ   R11, X11, X11
 	VBROADCASTSS X11, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty456:
-skip455:
+empty422:
+skip421:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip457
+	JEQ       skip423
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip458
+	JEQ       skip424
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -3727,7 +3638,7 @@ skip455:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip458:
+skip424:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -3742,14 +3653,14 @@ skip458:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around459
+	JNE           around425
 	VMOVDQU64     Z4, (BX)
-	JMP           stored460
+	JMP           stored426
 
-around459:
+around425:
 	VMOVNTDQ Z4, (BX)
 
-stored460:
+stored426:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -3764,21 +3675,21 @@ stored460:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around461
+	JNE           around427
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored462
+	JMP           stored428
 
-around461:
+around427:
 	VMOVNTDQ Z4, 64(BX)
 
-stored462:
-	JMP stored448
+stored428:
+	JMP stored416
 
-skip457:
+skip423:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip463
+	JEQ       skip429
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip464
+	JEQ       skip430
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -3788,38 +3699,38 @@ skip457:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip464:
+skip430:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around465
+	JNE       around431
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored466
+	JMP       stored432
 
-around465:
+around431:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored466:
+stored432:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around467
+	JNE       around433
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored468
+	JMP       stored434
 
-around467:
+around433:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored468:
-	JMP stored448
+stored434:
+	JMP stored416
 
-skip463:
+skip429:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip469
+	JEQ     skip435
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -3829,105 +3740,104 @@ skip463:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip469:
-	JMP final447
+skip435:
+	JMP final415
 
-empty441:
+empty409:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed446
+	JNE       summed414
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip470
+	JEQ       skip436
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around471
+	JNE       around437
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored472
+	JMP       stored438
 
-around471:
+around437:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored472:
-	JMP stored448
+stored438:
+	JMP stored416
 
-skip470:
+skip436:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around473
+	JNE       around439
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored474
+	JMP       stored440
 
-around473:
+around439:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored474:
-	JMP stored448
+stored440:
+	JMP stored416
 
-tooMany438:
+tooMany406:
 	MOVQ R8, results+24(FP)
 
-over439:
+over407:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip475
+	JEQ   skip441
 	SUBQ  $0x00000080, to+72(FP)
 
-skip475:
+skip441:
 	SUBQ $0x00000040, R10
 
-narrower436:
+narrower404:
 	CMPQ R10, $0x00000020
-	JLT  narrower477
+	JLT  narrower443
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over480
+	JGE  over446
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result478:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result444:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few481
+	CMPQ  R11, $0x00000800
+	JLE   few447
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany479
+	JEQ   tooMany445
 
-few481:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few447:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty482
+	JGE     empty448
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows484
+	JGE     rows450
 
-row483:
+row449:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z2
+	VPBROADCASTD (DX)(R13*1), Z2
 	VMOVUPS      (R9)(R14*1), Z3
 	VPCMPEQD     (R12), Z2, K1
 	VADDPS       Z3, Z0, K1, Z0
@@ -3938,19 +3848,19 @@ row483:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row483
+	JLT          row449
 
-rows484:
+rows450:
 	CMPQ R13, DI
-	JGE  rows486
+	JGE  rows452
 
-row485:
+row451:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z2
+	VPBROADCASTD (DX)(R13*1), Z2
 	VMOVUPS      (R9)(R14*1), Z3
 	VPCMPEQD     (R12), Z2, K1
 	VADDPS       Z3, Z0, K1, Z0
@@ -3959,57 +3869,59 @@ row485:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row485
+	JLT          row451
 
-rows486:
-summed487:
+rows452:
+summed453:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special490
+	JNE  special456
 
-final488:
+final454:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around491
+	JNE       around457
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored492
+	JMP       stored458
 
-around491:
+around457:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored492:
-stored489:
+stored458:
+stored455:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result478
-	JMP  over480
+	JLT  result444
+	JMP  over446
 
-special490:
+special456:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow493
+	JEQ     narrow459
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored489
+	JMP     stored455
 
-narrow493:
+narrow459:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip494
-	SUBQ         SI, DI
-	JEQ          empty495
-	SHRQ         $0x03, DI
+	JEQ          skip460
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty461
+	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
-	VCVTSI2SSQ   DI, X12, X12
+	VCVTSI2SSQ   R11, X12, X12
 	VBROADCASTSS X12, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty495:
-skip494:
+empty461:
+skip460:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip496
+	JEQ       skip462
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip497
+	JEQ       skip463
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -4017,7 +3929,7 @@ skip494:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip497:
+skip463:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -4032,119 +3944,332 @@ skip497:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around498
+	JNE           around464
 	VMOVDQU64     Z2, (BX)
-	JMP           stored499
+	JMP           stored465
 
-around498:
+around464:
 	VMOVNTDQ Z2, (BX)
 
-stored499:
-	JMP stored489
+stored465:
+	JMP stored455
 
-skip496:
+skip462:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip500
+	JEQ       skip466
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip501
+	JEQ       skip467
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip501:
+skip467:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around502
+	JNE       around468
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored503
+	JMP       stored469
 
-around502:
+around468:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored503:
-	JMP stored489
+stored469:
+	JMP stored455
 
-skip500:
+skip466:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip504
+	JEQ     skip470
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip504:
-	JMP final488
+skip470:
+	JMP final454
 
-empty482:
+empty448:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed487
+	JNE       summed453
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip505
+	JEQ       skip471
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around506
+	JNE       around472
 	VMOVDQU64 Z0, (BX)
-	JMP       stored507
+	JMP       stored473
 
-around506:
+around472:
 	VMOVNTDQ Z0, (BX)
 
-stored507:
-	JMP stored489
+stored473:
+	JMP stored455
 
-skip505:
+skip471:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around508
+	JNE       around474
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored509
+	JMP       stored475
 
-around508:
+around474:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored509:
-	JMP stored489
+stored475:
+	JMP stored455
 
-tooMany479:
+tooMany445:
 	MOVQ R8, results+24(FP)
 
-over480:
+over446:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip510
+	JEQ   skip476
 	SUBQ  $0x00000040, to+72(FP)
 
-skip510:
+skip476:
 	SUBQ $0x00000020, R10
 
-narrower477:
+narrower443:
 	CMPQ R10, $0x00000010
-	JLT  narrower512
+	JLT  narrower478
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over515
+	JGE  over481
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result513:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result479:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
+	JLE   few482
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany480
+
+few482:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    SI, DI
+	JGE     empty483
+	MOVQ    columns+88(FP), R11
+	SUBQ    R10, R11
+	SHLQ    $0x02, R11
+	ADDQ    ranks+56(FP), R11
+	MOVQ    SI, R13
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
+	CMPQ    BP, DI
+	CMOVQGT DI, BP
+	CMPQ    R13, BP
+	JGE     rows485
+
+row484:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row484
+
+rows485:
+	CMPQ R13, DI
+	JGE  rows487
+
+row486:
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row486
+
+rows487:
+summed488:
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special491
+
+final489:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around492
+	VMOVDQU64 Z0, (BX)
+	JMP       stored493
+
+around492:
+	VMOVNTDQ Z0, (BX)
+
+stored493:
+stored490:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result479
+	JMP  over481
+
+special491:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow494
+	VMOVUPS Z0, (BX)
+	JMP     stored490
+
+narrow494:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip495
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty496
+	SHRQ         $0x03, R11
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   R11, X13, X13
+	VBROADCASTSS X13, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty496:
+skip495:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip497
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip498
+	VPMOVZXWD (BX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip498:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around499
+	VMOVDQU64     Y1, (BX)
+	JMP           stored500
+
+around499:
+	VMOVNTDQ Y1, (BX)
+
+stored500:
+	JMP stored490
+
+skip497:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip501
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip502
+	VCVTPH2PS (BX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip502:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around503
+	VMOVDQU64 Y1, (BX)
+	JMP       stored504
+
+around503:
+	VMOVNTDQ Y1, (BX)
+
+stored504:
+	JMP stored490
+
+skip501:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip505
+	VMOVUPS (BX), Z1
+	VADDPS  Z0, Z1, Z0
+
+skip505:
+	JMP final489
+
+empty483:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed488
+	TESTQ     $0x000000c0, mode+96(FP)
+	JEQ       skip506
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around507
+	VMOVDQU64 Y0, (BX)
+	JMP       stored508
+
+around507:
+	VMOVNTDQ Y0, (BX)
+
+stored508:
+	JMP stored490
+
+skip506:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around509
+	VMOVDQU64 Z0, (BX)
+	JMP       stored510
+
+around509:
+	VMOVNTDQ Z0, (BX)
+
+stored510:
+	JMP stored490
+
+tooMany480:
+	MOVQ R8, results+24(FP)
+
+over481:
+	ADDQ  $0x00000040, R9
+	ADDQ  $0x00000040, to+72(FP)
+	TESTQ $0x000000c0, mode+96(FP)
+	JEQ   skip511
+	SUBQ  $0x00000020, to+72(FP)
+
+skip511:
+	SUBQ $0x00000010, R10
+
+narrower478:
+	TESTQ R10, R10
+	JLE   done512
+	MOVQ  $-1, BX
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	MOVQ  to+72(FP), BX
+	MOVQ  start+16(FP), R8
+	CMPQ  R8, results+24(FP)
+	JGE   over515
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
+
+result513:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
+	MOVQ  DI, R11
+	SUBQ  SI, R11
+	CMPQ  R11, $0x00000800
 	JLE   few516
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany514
 
 few516:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
 	JGE     empty517
@@ -4153,7 +4278,8 @@ few516:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -4161,16 +4287,16 @@ few516:
 
 row518:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
-	VMOVUPS      (R9)(R14*1), Z2
-	VPCMPEQD     (R12), Z1, K1
-	VADDPS       Z2, Z0, K1, Z0
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
@@ -4182,14 +4308,14 @@ rows519:
 
 row520:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
-	VMOVUPS      (R9)(R14*1), Z2
-	VPCMPEQD     (R12), Z1, K1
-	VADDPS       Z2, Z0, K1, Z0
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
 	JLT          row520
@@ -4200,257 +4326,45 @@ summed522:
 	JNE  special525
 
 final523:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around526
-	VMOVDQU64 Z0, (BX)
-	JMP       stored527
+	VMOVUPS Z0, K1, (BX)
 
-around526:
-	VMOVNTDQ Z0, (BX)
-
-stored527:
 stored524:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result513
 	JMP  over515
 
 special525:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow528
-	VMOVUPS Z0, (BX)
+	JEQ     narrow526
+	VMOVUPS Z0, K1, (BX)
 	JMP     stored524
 
-narrow528:
+narrow526:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip529
-	SUBQ         SI, DI
-	JEQ          empty530
-	SHRQ         $0x03, DI
-	VPXORD       X13, X13, X13
-	VCVTSI2SSQ   DI, X13, X13
-	VBROADCASTSS X13, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty530:
-skip529:
-	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip531
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip532
-	VPMOVZXWD (BX), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VADDPS    Z0, Z1, Z0
-
-skip532:
-	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
-	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
-	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS        $0x03, Z0, Z0, K1
-	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD        $0x10, Z1, Z1
-	VPMOVDW       Z1, Y1
-	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around533
-	VMOVDQU64     Y1, (BX)
-	JMP           stored534
-
-around533:
-	VMOVNTDQ Y1, (BX)
-
-stored534:
-	JMP stored524
-
-skip531:
-	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip535
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip536
-	VCVTPH2PS (BX), Z1
-	VADDPS    Z0, Z1, Z0
-
-skip536:
-	VCVTPS2PH $0x00, Z0, Y1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around537
-	VMOVDQU64 Y1, (BX)
-	JMP       stored538
-
-around537:
-	VMOVNTDQ Y1, (BX)
-
-stored538:
-	JMP stored524
-
-skip535:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip539
-	VMOVUPS (BX), Z1
-	VADDPS  Z0, Z1, Z0
-
-skip539:
-	JMP final523
-
-empty517:
-	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed522
-	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip540
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around541
-	VMOVDQU64 Y0, (BX)
-	JMP       stored542
-
-around541:
-	VMOVNTDQ Y0, (BX)
-
-stored542:
-	JMP stored524
-
-skip540:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around543
-	VMOVDQU64 Z0, (BX)
-	JMP       stored544
-
-around543:
-	VMOVNTDQ Z0, (BX)
-
-stored544:
-	JMP stored524
-
-tooMany514:
-	MOVQ R8, results+24(FP)
-
-over515:
-	ADDQ  $0x00000040, R9
-	ADDQ  $0x00000040, to+72(FP)
-	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip545
-	SUBQ  $0x00000020, to+72(FP)
-
-skip545:
-	SUBQ $0x00000010, R10
-
-narrower512:
-	TESTQ R10, R10
-	JLE   done546
-	MOVQ  $-1, BX
-	BZHIQ R10, BX, BX
-	KMOVW BX, K1
-	MOVQ  to+72(FP), BX
-	XORQ  R8, R8
-	CMPQ  R8, results+24(FP)
-	JGE   over549
-
-result547:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few550
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany548
-
-few550:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
-	VPXORD  Z0, Z0, Z0
-	CMPQ    SI, DI
-	JGE     empty551
-	MOVQ    columns+88(FP), R11
-	SUBQ    R10, R11
-	SHLQ    $0x02, R11
-	ADDQ    ranks+56(FP), R11
-	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
-	CMPQ    BP, DI
-	CMOVQGT DI, BP
-	CMPQ    R13, BP
-	JGE     rows553
-
-row552:
-	MOVQ         128(R13), R15
-	IMULQ        CX, R15
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
-	VMOVUPS.Z    (R9)(R14*1), K1, Z2
-	VPCMPEQD     (R12), Z1, K1, K2
-	VADDPS       Z2, Z0, K2, Z0
-	PREFETCHT0   (R9)(R15*1)
-	ADDQ         $0x08, R13
-	CMPQ         R13, BP
-	JLT          row552
-
-rows553:
-	CMPQ R13, DI
-	JGE  rows555
-
-row554:
-	MOVQ         (R13), R14
-	IMULQ        CX, R14
-	MOVQ         (R13), R12
-	IMULQ        ranksApart+64(FP), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
-	VMOVUPS.Z    (R9)(R14*1), K1, Z2
-	VPCMPEQD     (R12), Z1, K1, K2
-	VADDPS       Z2, Z0, K2, Z0
-	ADDQ         $0x08, R13
-	CMPQ         R13, DI
-	JLT          row554
-
-rows555:
-summed556:
-	CMPQ mode+96(FP), $0x00000000
-	JNE  special559
-
-final557:
-	VMOVUPS Z0, K1, (BX)
-
-stored558:
-	ADDQ apart+80(FP), BX
-	INCQ R8
-	CMPQ R8, results+24(FP)
-	JLT  result547
-	JMP  over549
-
-special559:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow560
-	VMOVUPS Z0, K1, (BX)
-	JMP     stored558
-
-narrow560:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip561
-	SUBQ         SI, DI
-	JEQ          empty562
-	SHRQ         $0x03, DI
+	JEQ          skip527
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty528
+	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
-	VCVTSI2SSQ   DI, X14, X14
+	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty562:
-skip561:
+empty528:
+skip527:
 	TESTQ       $0x00000040, mode+96(FP)
-	JEQ         skip563
+	JEQ         skip529
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip564
+	JEQ         skip530
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip564:
+skip530:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -4459,78 +4373,84 @@ skip564:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
-	JMP           stored558
+	JMP           stored524
 
-skip563:
+skip529:
 	TESTQ       $0x00000080, mode+96(FP)
-	JEQ         skip565
+	JEQ         skip531
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip566
+	JEQ         skip532
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip566:
+skip532:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
-	JMP       stored558
+	JMP       stored524
 
-skip565:
+skip531:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip567
+	JEQ       skip533
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip567:
-	JMP final557
+skip533:
+	JMP final523
 
-empty551:
-	JMP summed556
+empty517:
+	JMP summed522
 
-tooMany548:
+tooMany514:
 	MOVQ R8, results+24(FP)
 
-over549:
-done546:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+over515:
+done512:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none568
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none534
+	SUBQ  CX, DX
 
-none568:
+none534:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile569:
+tile535:
 	CMPQ R10, $0x00000080
-	JLT  narrower570
+	JLT  narrower536
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over573
+	JGE  over539
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result571:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result537:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty574
+	JGE          empty540
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -4550,17 +4470,18 @@ result571:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows577
+	JGE          rows543
 
-row576:
+row542:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPS    (R9)(R12*1), Z19
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z19, K1, K1
@@ -4612,15 +4533,15 @@ row576:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row576
+	JLT        row542
 
-rows577:
+rows543:
 	CMPQ R11, DI
-	JGE  rows579
+	JGE  rows545
 
-row578:
+row544:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z19
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z19, K1, K1
@@ -4664,9 +4585,9 @@ row578:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row578
+	JLT       row544
 
-rows579:
+rows545:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -4675,117 +4596,119 @@ rows579:
 	VMOVUPS       Z5, 320(BX)
 	VMOVUPS       Z6, 384(BX)
 	VMOVUPS       Z7, 448(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none580
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	JEQ           none546
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 	VEXTRACTI64X4 $0x00, Z10, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 256(DI)
+	VMOVUPD       Z18, 256(R11)
 	VEXTRACTI64X4 $0x01, Z10, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 320(DI)
+	VMOVUPD       Z18, 320(R11)
 	VEXTRACTI64X4 $0x00, Z11, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 384(DI)
+	VMOVUPD       Z18, 384(R11)
 	VEXTRACTI64X4 $0x01, Z11, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 448(DI)
+	VMOVUPD       Z18, 448(R11)
 	VEXTRACTI64X4 $0x00, Z12, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 512(DI)
+	VMOVUPD       Z18, 512(R11)
 	VEXTRACTI64X4 $0x01, Z12, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 576(DI)
+	VMOVUPD       Z18, 576(R11)
 	VEXTRACTI64X4 $0x00, Z13, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 640(DI)
+	VMOVUPD       Z18, 640(R11)
 	VEXTRACTI64X4 $0x01, Z13, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 704(DI)
+	VMOVUPD       Z18, 704(R11)
 	VEXTRACTI64X4 $0x00, Z14, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 768(DI)
+	VMOVUPD       Z18, 768(R11)
 	VEXTRACTI64X4 $0x01, Z14, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 832(DI)
+	VMOVUPD       Z18, 832(R11)
 	VEXTRACTI64X4 $0x00, Z15, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 896(DI)
+	VMOVUPD       Z18, 896(R11)
 	VEXTRACTI64X4 $0x01, Z15, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 960(DI)
+	VMOVUPD       Z18, 960(R11)
 
-none580:
-	JMP stored575
+none546:
+	JMP stored541
 
-empty574:
+empty540:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -4804,14 +4727,16 @@ empty574:
 	VMOVUPS      Z6, 384(BX)
 	VMOVUPS      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none581
+	JEQ          none547
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -4829,40 +4754,39 @@ empty574:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none581:
-stored575:
+none547:
+stored541:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result571
-	JMP  over573
+	JLT  result537
+	JMP  over539
 	MOVQ R8, results+24(FP)
 
-over573:
+over539:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile569
+	JMP  tile535
 
-narrower570:
+narrower536:
 	CMPQ R10, $0x00000040
-	JLT  narrower583
+	JLT  narrower549
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over586
+	JGE  over552
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result584:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result550:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty587
+	JGE          empty553
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -4874,17 +4798,18 @@ result584:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows590
+	JGE          rows556
 
-row589:
+row555:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPS    (R9)(R12*1), Z4
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z4, K1, K1
@@ -4912,15 +4837,15 @@ row589:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row589
+	JLT        row555
 
-rows590:
+rows556:
 	CMPQ R11, DI
-	JGE  rows592
+	JGE  rows558
 
-row591:
+row557:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z4
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z4, K1, K1
@@ -4944,76 +4869,78 @@ row591:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row591
+	JLT       row557
 
-rows592:
+rows558:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none593
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	JEQ           none559
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 	VEXTRACTI64X4 $0x00, Z10, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 256(DI)
+	VMOVUPD       Z18, 256(R11)
 	VEXTRACTI64X4 $0x01, Z10, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 320(DI)
+	VMOVUPD       Z18, 320(R11)
 	VEXTRACTI64X4 $0x00, Z11, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 384(DI)
+	VMOVUPD       Z18, 384(R11)
 	VEXTRACTI64X4 $0x01, Z11, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 448(DI)
+	VMOVUPD       Z18, 448(R11)
 
-none593:
-	JMP stored588
+none559:
+	JMP stored554
 
-empty587:
+empty553:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -5024,14 +4951,16 @@ empty587:
 	VMOVUPS      Z2, 128(BX)
 	VMOVUPS      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none594
+	JEQ          none560
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -5041,39 +4970,38 @@ empty587:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none594:
-stored588:
+none560:
+stored554:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result584
-	JMP  over586
+	JLT  result550
+	JMP  over552
 	MOVQ R8, results+24(FP)
 
-over586:
+over552:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower583:
+narrower549:
 	CMPQ R10, $0x00000020
-	JLT  narrower596
+	JLT  narrower562
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over599
+	JGE  over565
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result597:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result563:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty600
+	JGE          empty566
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5081,17 +5009,18 @@ result597:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows603
+	JGE          rows569
 
-row602:
+row568:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPS    (R9)(R12*1), Z2
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z2, K1, K1
@@ -5107,15 +5036,15 @@ row602:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row602
+	JLT        row568
 
-rows603:
+rows569:
 	CMPQ R11, DI
-	JGE  rows605
+	JGE  rows571
 
-row604:
+row570:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z2, K1, K1
@@ -5129,118 +5058,122 @@ row604:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row604
+	JLT       row570
 
-rows605:
+rows571:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none606
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	JEQ           none572
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 
-none606:
-	JMP stored601
+none572:
+	JMP stored567
 
-empty600:
+empty566:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	VMOVUPS      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none607
+	JEQ          none573
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none607:
-stored601:
+none573:
+stored567:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result597
-	JMP  over599
+	JLT  result563
+	JMP  over565
 	MOVQ R8, results+24(FP)
 
-over599:
+over565:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower596:
+narrower562:
 	CMPQ R10, $0x00000010
-	JLT  narrower609
+	JLT  narrower575
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over612
+	JGE  over578
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result610:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result576:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty613
+	JGE          empty579
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows616
+	JGE          rows582
 
-row615:
+row581:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPS    (R9)(R12*1), Z1
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z1, K1, K1
@@ -5250,15 +5183,15 @@ row615:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row615
+	JLT        row581
 
-rows616:
+rows582:
 	CMPQ R11, DI
-	JGE  rows618
+	JGE  rows584
 
-row617:
+row583:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z1, K1, K1
@@ -5267,104 +5200,108 @@ row617:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row617
+	JLT       row583
 
-rows618:
+rows584:
 	VMOVUPS       Z0, (BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none619
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	JEQ           none585
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 
-none619:
-	JMP stored614
+none585:
+	JMP stored580
 
-empty613:
+empty579:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none620
+	JEQ          none586
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none620:
-stored614:
+none586:
+stored580:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result610
-	JMP  over612
+	JLT  result576
+	JMP  over578
 	MOVQ R8, results+24(FP)
 
-over612:
+over578:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower609:
+narrower575:
 	TESTQ R10, R10
-	JLE   done621
+	JLE   done587
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
-	XORQ  R8, R8
+	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over624
+	JGE   over590
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
 
-result622:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result588:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty625
+	JGE          empty591
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows628
+	JGE          rows594
 
-row627:
+row593:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPS.Z  (R9)(R12*1), K1, Z1
 	VCMPPS     $0x07, Z0, Z0, K2
 	VCMPPS     $0x16, Z0, Z1, K2, K2
@@ -5374,15 +5311,15 @@ row627:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row627
+	JLT        row593
 
-rows628:
+rows594:
 	CMPQ R11, DI
-	JGE  rows630
+	JGE  rows596
 
-row629:
+row595:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
 	VCMPPS    $0x07, Z0, Z0, K2
 	VCMPPS    $0x16, Z0, Z1, K2, K2
@@ -5391,67 +5328,74 @@ row629:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row629
+	JLT       row595
 
-rows630:
+rows596:
 	VMOVUPS       Z0, K1, (BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none631
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	JEQ           none597
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K2
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K2
 	VPGATHERDQ    (SI)(Y1*8), K2, Z18
-	VMOVUPD       Z18, K1, (DI)
+	VMOVUPD       Z18, K1, (R11)
 	KSHIFTRW      $0x08, K1, K2
 	VEXTRACTI64X4 $0x01, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K3
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K3
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
-	VMOVUPD       Z18, K2, 64(DI)
+	VMOVUPD       Z18, K2, 64(R11)
 
-none631:
-	JMP stored626
+none597:
+	JMP stored592
 
-empty625:
+empty591:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none632
+	JEQ          none598
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, K1, (SI)
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none632:
-stored626:
+none598:
+stored592:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result622
-	JMP  over624
+	JLT  result588
+	JMP  over590
 	MOVQ R8, results+24(FP)
 
-over624:
-done621:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+over590:
+done587:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -5478,36 +5422,40 @@ GLOBL all32_ffffffff<>(SB), RODATA|NOPTR, $32
 // func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512F64(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000080
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -5529,11 +5477,12 @@ few6:
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none9
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -32(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000020, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -5541,9 +5490,9 @@ few6:
 
 row10:
 	MOVQ         32(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z16
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z16, Z17
@@ -5604,7 +5553,7 @@ rows11:
 
 row14:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z16
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z16, Z17
@@ -5648,7 +5597,8 @@ rows15:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -32(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000020, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -5656,9 +5606,9 @@ none9:
 
 row18:
 	MOVQ       32(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     64(R8)(R11*1), Z1, Z1
@@ -5701,7 +5651,7 @@ rows19:
 
 row20:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	VADDPD 128(R8)(R11*1), Z2, Z2
@@ -5731,128 +5681,81 @@ summed22:
 final23:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around26
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	VMOVDQU64 Z8, 512(DX)
+	VMOVDQU64 Z9, 576(DX)
+	VMOVDQU64 Z10, 640(DX)
+	VMOVDQU64 Z11, 704(DX)
+	VMOVDQU64 Z12, 768(DX)
+	VMOVDQU64 Z13, 832(DX)
+	VMOVDQU64 Z14, 896(DX)
+	VMOVDQU64 Z15, 960(DX)
 	JMP       stored27
 
 around26:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
+	VMOVNTDQ Z8, 512(DX)
+	VMOVNTDQ Z9, 576(DX)
+	VMOVNTDQ Z10, 640(DX)
+	VMOVNTDQ Z11, 704(DX)
+	VMOVNTDQ Z12, 768(DX)
+	VMOVNTDQ Z13, 832(DX)
+	VMOVNTDQ Z14, 896(DX)
+	VMOVNTDQ Z15, 960(DX)
 
 stored27:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored29:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored31:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored33:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
-
-stored35:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
-
-stored37:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
-
-stored39:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around40
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Z14, 896(AX)
-	VMOVNTDQ Z15, 960(AX)
-
-stored41:
 stored24:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
 special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow42
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
-	VMOVUPD Z4, 256(AX)
-	VMOVUPD Z5, 320(AX)
-	VMOVUPD Z6, 384(AX)
-	VMOVUPD Z7, 448(AX)
-	VMOVUPD Z8, 512(AX)
-	VMOVUPD Z9, 576(AX)
-	VMOVUPD Z10, 640(AX)
-	VMOVUPD Z11, 704(AX)
-	VMOVUPD Z12, 768(AX)
-	VMOVUPD Z13, 832(AX)
-	VMOVUPD Z14, 896(AX)
-	VMOVUPD Z15, 960(AX)
+	JEQ     narrow28
+	VMOVUPD Z0, (DX)
+	VMOVUPD Z1, 64(DX)
+	VMOVUPD Z2, 128(DX)
+	VMOVUPD Z3, 192(DX)
+	VMOVUPD Z4, 256(DX)
+	VMOVUPD Z5, 320(DX)
+	VMOVUPD Z6, 384(DX)
+	VMOVUPD Z7, 448(DX)
+	VMOVUPD Z8, 512(DX)
+	VMOVUPD Z9, 576(DX)
+	VMOVUPD Z10, 640(DX)
+	VMOVUPD Z11, 704(DX)
+	VMOVUPD Z12, 768(DX)
+	VMOVUPD Z13, 832(DX)
+	VMOVUPD Z14, 896(DX)
+	VMOVUPD Z15, 960(DX)
 	JMP     stored24
 
-narrow42:
+narrow28:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip43
-	SUBQ         BX, SI
-	JEQ          empty44
-	SHRQ         $0x03, SI
+	JEQ          skip29
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty30
+	SHRQ         $0x03, R10
 	VPXORD       X18, X18, X18
-	VCVTSI2SDQ   SI, X18, X18
+	VCVTSI2SDQ   R10, X18, X18
 	VBROADCASTSD X18, Z16
 	VDIVPD       Z16, Z0, Z0
 	VDIVPD       Z16, Z1, Z1
@@ -5871,88 +5774,88 @@ narrow42:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty44:
-skip43:
+empty30:
+skip29:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip45
-	VMOVUPD (AX), Z16
+	JEQ     skip31
+	VMOVUPD (DX), Z16
 	VADDPD  Z0, Z16, Z0
-	VMOVUPD 64(AX), Z16
+	VMOVUPD 64(DX), Z16
 	VADDPD  Z1, Z16, Z1
-	VMOVUPD 128(AX), Z16
+	VMOVUPD 128(DX), Z16
 	VADDPD  Z2, Z16, Z2
-	VMOVUPD 192(AX), Z16
+	VMOVUPD 192(DX), Z16
 	VADDPD  Z3, Z16, Z3
-	VMOVUPD 256(AX), Z16
+	VMOVUPD 256(DX), Z16
 	VADDPD  Z4, Z16, Z4
-	VMOVUPD 320(AX), Z16
+	VMOVUPD 320(DX), Z16
 	VADDPD  Z5, Z16, Z5
-	VMOVUPD 384(AX), Z16
+	VMOVUPD 384(DX), Z16
 	VADDPD  Z6, Z16, Z6
-	VMOVUPD 448(AX), Z16
+	VMOVUPD 448(DX), Z16
 	VADDPD  Z7, Z16, Z7
-	VMOVUPD 512(AX), Z16
+	VMOVUPD 512(DX), Z16
 	VADDPD  Z8, Z16, Z8
-	VMOVUPD 576(AX), Z16
+	VMOVUPD 576(DX), Z16
 	VADDPD  Z9, Z16, Z9
-	VMOVUPD 640(AX), Z16
+	VMOVUPD 640(DX), Z16
 	VADDPD  Z10, Z16, Z10
-	VMOVUPD 704(AX), Z16
+	VMOVUPD 704(DX), Z16
 	VADDPD  Z11, Z16, Z11
-	VMOVUPD 768(AX), Z16
+	VMOVUPD 768(DX), Z16
 	VADDPD  Z12, Z16, Z12
-	VMOVUPD 832(AX), Z16
+	VMOVUPD 832(DX), Z16
 	VADDPD  Z13, Z16, Z13
-	VMOVUPD 896(AX), Z16
+	VMOVUPD 896(DX), Z16
 	VADDPD  Z14, Z16, Z14
-	VMOVUPD 960(AX), Z16
+	VMOVUPD 960(DX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip45:
+skip31:
 	JMP final23
 
 empty8:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around46
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
-	VMOVDQU64 Z0, 512(AX)
-	VMOVDQU64 Z0, 576(AX)
-	VMOVDQU64 Z0, 640(AX)
-	VMOVDQU64 Z0, 704(AX)
-	VMOVDQU64 Z0, 768(AX)
-	VMOVDQU64 Z0, 832(AX)
-	VMOVDQU64 Z0, 896(AX)
-	VMOVDQU64 Z0, 960(AX)
-	JMP       stored47
+	JNE       around32
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	VMOVDQU64 Z0, 512(DX)
+	VMOVDQU64 Z0, 576(DX)
+	VMOVDQU64 Z0, 640(DX)
+	VMOVDQU64 Z0, 704(DX)
+	VMOVDQU64 Z0, 768(DX)
+	VMOVDQU64 Z0, 832(DX)
+	VMOVDQU64 Z0, 896(DX)
+	VMOVDQU64 Z0, 960(DX)
+	JMP       stored33
 
-around46:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
-	VMOVNTDQ Z0, 512(AX)
-	VMOVNTDQ Z0, 576(AX)
-	VMOVNTDQ Z0, 640(AX)
-	VMOVNTDQ Z0, 704(AX)
-	VMOVNTDQ Z0, 768(AX)
-	VMOVNTDQ Z0, 832(AX)
-	VMOVNTDQ Z0, 896(AX)
-	VMOVNTDQ Z0, 960(AX)
+around32:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+	VMOVNTDQ Z0, 512(DX)
+	VMOVNTDQ Z0, 576(DX)
+	VMOVNTDQ Z0, 640(DX)
+	VMOVNTDQ Z0, 704(DX)
+	VMOVNTDQ Z0, 768(DX)
+	VMOVNTDQ Z0, 832(DX)
+	VMOVNTDQ Z0, 896(DX)
+	VMOVNTDQ Z0, 960(DX)
 
-stored47:
+stored33:
 	JMP stored24
 
 tooMany4:
@@ -5966,27 +5869,25 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower49
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower35
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over52
+	JGE  over38
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result50:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result36:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few53
+	CMPQ  R10, $0x00000800
+	JLE   few39
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany51
+	JEQ   tooMany37
 
-few53:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few39:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -5996,25 +5897,26 @@ few53:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty55
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none56
+	JEQ     none42
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows58
+	JGE     rows44
 
-row57:
+row43:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z8
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z8, Z9
@@ -6043,15 +5945,15 @@ row57:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row57
+	JLT          row43
 
-rows58:
+rows44:
 	CMPQ R11, SI
-	JGE  rows62
+	JGE  rows48
 
-row61:
+row47:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z8
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z8, Z9
@@ -6072,24 +5974,25 @@ row61:
 	VADDPD       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row61
+	JLT          row47
 
-rows62:
-	JMP summed54
+rows48:
+	JMP summed40
 
-none56:
+none42:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows66
+	JGE     rows52
 
-row65:
+row51:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     64(R8)(R11*1), Z1, Z1
@@ -6108,15 +6011,15 @@ row65:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row65
+	JLT        row51
 
-rows66:
+rows52:
 	CMPQ R10, SI
-	JGE  rows68
+	JGE  rows54
 
-row67:
+row53:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	VADDPD 128(R8)(R11*1), Z2, Z2
@@ -6127,87 +6030,68 @@ row67:
 	VADDPD 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row67
+	JLT    row53
 
-rows68:
-summed54:
-summed69:
+rows54:
+summed40:
+summed55:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special72
+	JNE  special58
 
-final70:
+final56:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around73
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored74
+	JNE       around59
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z7, 448(DX)
+	JMP       stored60
 
-around73:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around59:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z7, 448(DX)
 
-stored74:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around75
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored76
-
-around75:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored76:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around77
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored78
-
-around77:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored78:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around79
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
-	JMP       stored80
-
-around79:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
-
-stored80:
-stored71:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored60:
+stored57:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result50
-	JMP  over52
+	JLT  result36
+	JMP  over38
 
-special72:
+special58:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow81
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
-	VMOVUPD Z4, 256(AX)
-	VMOVUPD Z5, 320(AX)
-	VMOVUPD Z6, 384(AX)
-	VMOVUPD Z7, 448(AX)
-	JMP     stored71
+	JEQ     narrow61
+	VMOVUPD Z0, (DX)
+	VMOVUPD Z1, 64(DX)
+	VMOVUPD Z2, 128(DX)
+	VMOVUPD Z3, 192(DX)
+	VMOVUPD Z4, 256(DX)
+	VMOVUPD Z5, 320(DX)
+	VMOVUPD Z6, 384(DX)
+	VMOVUPD Z7, 448(DX)
+	JMP     stored57
 
-narrow81:
+narrow61:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip82
-	SUBQ         BX, SI
-	JEQ          empty83
-	SHRQ         $0x03, SI
+	JEQ          skip62
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty63
+	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
-	VCVTSI2SDQ   SI, X19, X19
+	VCVTSI2SDQ   R10, X19, X19
 	VBROADCASTSD X19, Z8
 	VDIVPD       Z8, Z0, Z0
 	VDIVPD       Z8, Z1, Z1
@@ -6218,89 +6102,87 @@ narrow81:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty83:
-skip82:
+empty63:
+skip62:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip84
-	VMOVUPD (AX), Z8
+	JEQ     skip64
+	VMOVUPD (DX), Z8
 	VADDPD  Z0, Z8, Z0
-	VMOVUPD 64(AX), Z8
+	VMOVUPD 64(DX), Z8
 	VADDPD  Z1, Z8, Z1
-	VMOVUPD 128(AX), Z8
+	VMOVUPD 128(DX), Z8
 	VADDPD  Z2, Z8, Z2
-	VMOVUPD 192(AX), Z8
+	VMOVUPD 192(DX), Z8
 	VADDPD  Z3, Z8, Z3
-	VMOVUPD 256(AX), Z8
+	VMOVUPD 256(DX), Z8
 	VADDPD  Z4, Z8, Z4
-	VMOVUPD 320(AX), Z8
+	VMOVUPD 320(DX), Z8
 	VADDPD  Z5, Z8, Z5
-	VMOVUPD 384(AX), Z8
+	VMOVUPD 384(DX), Z8
 	VADDPD  Z6, Z8, Z6
-	VMOVUPD 448(AX), Z8
+	VMOVUPD 448(DX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip84:
-	JMP final70
+skip64:
+	JMP final56
 
-empty55:
+empty41:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed69
+	JNE       summed55
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around85
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
-	JMP       stored86
+	JNE       around65
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored66
 
-around85:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
+around65:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
 
-stored86:
-	JMP stored71
+stored66:
+	JMP stored57
 
-tooMany51:
+tooMany37:
 	MOVQ DI, results+24(FP)
 
-over52:
+over38:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower49:
+narrower35:
 	CMPQ R9, $0x00000030
-	JLT  narrower88
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower68
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over91
+	JGE  over71
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result89:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result69:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few92
+	CMPQ  R10, $0x00000800
+	JLE   few72
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany90
+	JEQ   tooMany70
 
-few92:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few72:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -6308,25 +6190,26 @@ few92:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty94
+	JGE     empty74
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none95
+	JEQ     none75
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows97
+	JGE     rows77
 
-row96:
+row76:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z6
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z6, Z7
@@ -6349,15 +6232,15 @@ row96:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row96
+	JLT          row76
 
-rows97:
+rows77:
 	CMPQ R11, SI
-	JGE  rows101
+	JGE  rows81
 
-row100:
+row80:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z6
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z6, Z7
@@ -6374,24 +6257,25 @@ row100:
 	VADDPD       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row100
+	JLT          row80
 
-rows101:
-	JMP summed93
+rows81:
+	JMP summed73
 
-none95:
+none75:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows105
+	JGE     rows85
 
-row104:
+row84:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     64(R8)(R11*1), Z1, Z1
@@ -6406,15 +6290,15 @@ row104:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row104
+	JLT        row84
 
-rows105:
+rows85:
 	CMPQ R10, SI
-	JGE  rows107
+	JGE  rows87
 
-row106:
+row86:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	VADDPD 128(R8)(R11*1), Z2, Z2
@@ -6423,74 +6307,62 @@ row106:
 	VADDPD 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row106
+	JLT    row86
 
-rows107:
-summed93:
-summed108:
+rows87:
+summed73:
+summed88:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special111
+	JNE  special91
 
-final109:
+final89:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored113
+	JNE       around92
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	VMOVDQU64 Z4, 256(DX)
+	VMOVDQU64 Z5, 320(DX)
+	JMP       stored93
 
-around112:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around92:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	VMOVNTDQ Z4, 256(DX)
+	VMOVNTDQ Z5, 320(DX)
 
-stored113:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around114
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored115
-
-around114:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored115:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored117
-
-around116:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored117:
-stored110:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored93:
+stored90:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result89
-	JMP  over91
+	JLT  result69
+	JMP  over71
 
-special111:
+special91:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow118
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
-	VMOVUPD Z4, 256(AX)
-	VMOVUPD Z5, 320(AX)
-	JMP     stored110
+	JEQ     narrow94
+	VMOVUPD Z0, (DX)
+	VMOVUPD Z1, 64(DX)
+	VMOVUPD Z2, 128(DX)
+	VMOVUPD Z3, 192(DX)
+	VMOVUPD Z4, 256(DX)
+	VMOVUPD Z5, 320(DX)
+	JMP     stored90
 
-narrow118:
+narrow94:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip119
-	SUBQ         BX, SI
-	JEQ          empty120
-	SHRQ         $0x03, SI
+	JEQ          skip95
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty96
+	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
-	VCVTSI2SDQ   SI, X20, X20
+	VCVTSI2SDQ   R10, X20, X20
 	VBROADCASTSD X20, Z6
 	VDIVPD       Z6, Z0, Z0
 	VDIVPD       Z6, Z1, Z1
@@ -6499,105 +6371,104 @@ narrow118:
 	VDIVPD       Z6, Z4, Z4
 	VDIVPD       Z6, Z5, Z5
 
-empty120:
-skip119:
+empty96:
+skip95:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip121
-	VMOVUPD (AX), Z6
+	JEQ     skip97
+	VMOVUPD (DX), Z6
 	VADDPD  Z0, Z6, Z0
-	VMOVUPD 64(AX), Z6
+	VMOVUPD 64(DX), Z6
 	VADDPD  Z1, Z6, Z1
-	VMOVUPD 128(AX), Z6
+	VMOVUPD 128(DX), Z6
 	VADDPD  Z2, Z6, Z2
-	VMOVUPD 192(AX), Z6
+	VMOVUPD 192(DX), Z6
 	VADDPD  Z3, Z6, Z3
-	VMOVUPD 256(AX), Z6
+	VMOVUPD 256(DX), Z6
 	VADDPD  Z4, Z6, Z4
-	VMOVUPD 320(AX), Z6
+	VMOVUPD 320(DX), Z6
 	VADDPD  Z5, Z6, Z5
 
-skip121:
-	JMP final109
+skip97:
+	JMP final89
 
-empty94:
+empty74:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed108
+	JNE       summed88
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around122
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	JMP       stored123
+	JNE       around98
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	JMP       stored99
 
-around122:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
+around98:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
 
-stored123:
-	JMP stored110
+stored99:
+	JMP stored90
 
-tooMany90:
+tooMany70:
 	MOVQ DI, results+24(FP)
 
-over91:
+over71:
 	ADDQ $0x00000180, R8
 	ADDQ $0x00000180, to+56(FP)
 	SUBQ $0x00000030, R9
 
-narrower88:
+narrower68:
 	CMPQ R9, $0x00000020
-	JLT  narrower125
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower101
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over128
+	JGE  over104
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result126:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result102:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few129
+	CMPQ  R10, $0x00000800
+	JLE   few105
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany127
+	JEQ   tooMany103
 
-few129:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few105:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty131
+	JGE     empty107
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none132
+	JEQ     none108
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows134
+	JGE     rows110
 
-row133:
+row109:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z4
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z4, Z5
@@ -6614,15 +6485,15 @@ row133:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row133
+	JLT          row109
 
-rows134:
+rows110:
 	CMPQ R11, SI
-	JGE  rows138
+	JGE  rows114
 
-row137:
+row113:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z4
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z4, Z5
@@ -6635,24 +6506,25 @@ row137:
 	VADDPD       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row137
+	JLT          row113
 
-rows138:
-	JMP summed130
+rows114:
+	JMP summed106
 
-none132:
+none108:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows142
+	JGE     rows118
 
-row141:
+row117:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     64(R8)(R11*1), Z1, Z1
@@ -6663,171 +6535,165 @@ row141:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row141
+	JLT        row117
 
-rows142:
+rows118:
 	CMPQ R10, SI
-	JGE  rows144
+	JGE  rows120
 
-row143:
+row119:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	VADDPD 128(R8)(R11*1), Z2, Z2
 	VADDPD 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row143
+	JLT    row119
 
-rows144:
-summed130:
-summed145:
+rows120:
+summed106:
+summed121:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special148
+	JNE  special124
 
-final146:
+final122:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored150
+	JNE       around125
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	VMOVDQU64 Z2, 128(DX)
+	VMOVDQU64 Z3, 192(DX)
+	JMP       stored126
 
-around149:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around125:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
 
-stored150:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around151
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored152
-
-around151:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored152:
-stored147:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored126:
+stored123:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result126
-	JMP  over128
+	JLT  result102
+	JMP  over104
 
-special148:
+special124:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow153
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VMOVUPD Z2, 128(AX)
-	VMOVUPD Z3, 192(AX)
-	JMP     stored147
+	JEQ     narrow127
+	VMOVUPD Z0, (DX)
+	VMOVUPD Z1, 64(DX)
+	VMOVUPD Z2, 128(DX)
+	VMOVUPD Z3, 192(DX)
+	JMP     stored123
 
-narrow153:
+narrow127:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip154
-	SUBQ         BX, SI
-	JEQ          empty155
-	SHRQ         $0x03, SI
+	JEQ          skip128
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty129
+	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
-	VCVTSI2SDQ   SI, X21, X21
+	VCVTSI2SDQ   R10, X21, X21
 	VBROADCASTSD X21, Z4
 	VDIVPD       Z4, Z0, Z0
 	VDIVPD       Z4, Z1, Z1
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty155:
-skip154:
+empty129:
+skip128:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip156
-	VMOVUPD (AX), Z4
+	JEQ     skip130
+	VMOVUPD (DX), Z4
 	VADDPD  Z0, Z4, Z0
-	VMOVUPD 64(AX), Z4
+	VMOVUPD 64(DX), Z4
 	VADDPD  Z1, Z4, Z1
-	VMOVUPD 128(AX), Z4
+	VMOVUPD 128(DX), Z4
 	VADDPD  Z2, Z4, Z2
-	VMOVUPD 192(AX), Z4
+	VMOVUPD 192(DX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip156:
-	JMP final146
+skip130:
+	JMP final122
 
-empty131:
+empty107:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed145
+	JNE       summed121
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around157
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	JMP       stored158
+	JNE       around131
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored132
 
-around157:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
+around131:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
 
-stored158:
-	JMP stored147
+stored132:
+	JMP stored123
 
-tooMany127:
+tooMany103:
 	MOVQ DI, results+24(FP)
 
-over128:
+over104:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower125:
+narrower101:
 	CMPQ R9, $0x00000010
-	JLT  narrower160
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower134
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over163
+	JGE  over137
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result161:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result135:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few164
+	CMPQ  R10, $0x00000800
+	JLE   few138
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany162
+	JEQ   tooMany136
 
-few164:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few138:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty166
+	JGE     empty140
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none167
+	JEQ     none141
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows169
+	JGE     rows143
 
-row168:
+row142:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z2, Z3
@@ -6838,15 +6704,15 @@ row168:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row168
+	JLT          row142
 
-rows169:
+rows143:
 	CMPQ R11, SI
-	JGE  rows173
+	JGE  rows147
 
-row172:
+row146:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z2, Z3
@@ -6855,169 +6721,171 @@ row172:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row172
+	JLT          row146
 
-rows173:
-	JMP summed165
+rows147:
+	JMP summed139
 
-none167:
+none141:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows177
+	JGE     rows151
 
-row176:
+row150:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     64(R8)(R11*1), Z1, Z1
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row176
+	JLT        row150
 
-rows177:
+rows151:
 	CMPQ R10, SI
-	JGE  rows179
+	JGE  rows153
 
-row178:
+row152:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row178
+	JLT    row152
 
-rows179:
-summed165:
-summed180:
+rows153:
+summed139:
+summed154:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special183
+	JNE  special157
 
-final181:
+final155:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around184
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored185
+	JNE       around158
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z1, 64(DX)
+	JMP       stored159
 
-around184:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
+around158:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
 
-stored185:
-stored182:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored159:
+stored156:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result161
-	JMP  over163
+	JLT  result135
+	JMP  over137
 
-special183:
+special157:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	JMP     stored182
+	JEQ     narrow160
+	VMOVUPD Z0, (DX)
+	VMOVUPD Z1, 64(DX)
+	JMP     stored156
 
-narrow186:
+narrow160:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip187
-	SUBQ         BX, SI
-	JEQ          empty188
-	SHRQ         $0x03, SI
+	JEQ          skip161
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty162
+	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
-	VCVTSI2SDQ   SI, X22, X22
+	VCVTSI2SDQ   R10, X22, X22
 	VBROADCASTSD X22, Z2
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty188:
-skip187:
+empty162:
+skip161:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip189
-	VMOVUPD (AX), Z2
+	JEQ     skip163
+	VMOVUPD (DX), Z2
 	VADDPD  Z0, Z2, Z0
-	VMOVUPD 64(AX), Z2
+	VMOVUPD 64(DX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip189:
-	JMP final181
+skip163:
+	JMP final155
 
-empty166:
+empty140:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed180
+	JNE       summed154
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around190
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	JMP       stored191
+	JNE       around164
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored165
 
-around190:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
+around164:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
 
-stored191:
-	JMP stored182
+stored165:
+	JMP stored156
 
-tooMany162:
+tooMany136:
 	MOVQ DI, results+24(FP)
 
-over163:
+over137:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower160:
+narrower134:
 	CMPQ R9, $0x00000008
-	JLT  narrower193
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower167
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over196
+	JGE  over170
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result194:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result168:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few197
+	CMPQ  R10, $0x00000800
+	JLE   few171
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany195
+	JEQ   tooMany169
 
-few197:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few171:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty199
+	JGE     empty173
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none200
+	JEQ     none174
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows202
+	JGE     rows176
 
-row201:
+row175:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z1, Z1
@@ -7025,176 +6893,178 @@ row201:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row201
+	JLT          row175
 
-rows202:
+rows176:
 	CMPQ R11, SI
-	JGE  rows206
+	JGE  rows180
 
-row205:
+row179:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Z1, Z1
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row205
+	JLT          row179
 
-rows206:
-	JMP summed198
+rows180:
+	JMP summed172
 
-none200:
+none174:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows210
+	JGE     rows184
 
-row209:
+row183:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row209
+	JLT        row183
 
-rows210:
+rows184:
 	CMPQ R10, SI
-	JGE  rows212
+	JGE  rows186
 
-row211:
+row185:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row211
+	JLT    row185
 
-rows212:
-summed198:
-summed213:
+rows186:
+summed172:
+summed187:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special216
+	JNE  special190
 
-final214:
+final188:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around217
-	VMOVDQU64 Z0, (AX)
-	JMP       stored218
+	JNE       around191
+	VMOVDQU64 Z0, (DX)
+	JMP       stored192
 
-around217:
-	VMOVNTDQ Z0, (AX)
+around191:
+	VMOVNTDQ Z0, (DX)
 
-stored218:
-stored215:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored192:
+stored189:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result194
-	JMP  over196
+	JLT  result168
+	JMP  over170
 
-special216:
+special190:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow219
-	VMOVUPD Z0, (AX)
-	JMP     stored215
+	JEQ     narrow193
+	VMOVUPD Z0, (DX)
+	JMP     stored189
 
-narrow219:
+narrow193:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip220
-	SUBQ         BX, SI
-	JEQ          empty221
-	SHRQ         $0x03, SI
+	JEQ          skip194
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty195
+	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
-	VCVTSI2SDQ   SI, X23, X23
+	VCVTSI2SDQ   R10, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty221:
-skip220:
+empty195:
+skip194:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip222
-	VMOVUPD (AX), Z1
+	JEQ     skip196
+	VMOVUPD (DX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip222:
-	JMP final214
+skip196:
+	JMP final188
 
-empty199:
+empty173:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed213
+	JNE       summed187
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around223
-	VMOVDQU64 Z0, (AX)
-	JMP       stored224
+	JNE       around197
+	VMOVDQU64 Z0, (DX)
+	JMP       stored198
 
-around223:
-	VMOVNTDQ Z0, (AX)
+around197:
+	VMOVNTDQ Z0, (DX)
 
-stored224:
-	JMP stored215
+stored198:
+	JMP stored189
 
-tooMany195:
+tooMany169:
 	MOVQ DI, results+24(FP)
 
-over196:
+over170:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower193:
+narrower167:
 	TESTQ R9, R9
-	JLE   done225
-	MOVQ  $-1, AX
-	BZHIQ R9, AX, AX
-	KMOVW AX, K1
-	MOVQ  to+56(FP), AX
-	XORQ  DI, DI
+	JLE   done199
+	MOVQ  $-1, DX
+	BZHIQ R9, DX, DX
+	KMOVW DX, K1
+	MOVQ  to+56(FP), DX
+	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over228
+	JGE   over202
+	MOVQ  (DI), BX
+	LEAQ  (CX)(BX*8), BX
 
-result226:
-	MOVQ  start+16(FP), R9
-	MOVQ  (R9)(DI*8), BX
-	MOVQ  8(R9)(DI*8), SI
+result200:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
-	CMPQ  R9, $0x00000100
-	JLE   few229
+	CMPQ  R9, $0x00000800
+	JLE   few203
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany227
+	JEQ   tooMany201
 
-few229:
-	MOVQ    positions+32(FP), R9
-	LEAQ    (R9)(BX*8), BX
-	LEAQ    (R9)(SI*8), SI
+few203:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty231
+	JGE     empty205
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none232
+	JEQ     none206
 	MOVQ    BX, R9
-	SUBQ    positions+32(FP), R9
+	SUBQ    CX, R9
 	SHRQ    $0x00, R9
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows234
+	JGE     rows208
 
-row233:
+row207:
 	MOVQ         128(R10), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	MOVQ         (R10), R11
-	IMULQ        CX, R11
+	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
 	ADDQ         $0x08, R9
 	VMOVUPD.Z    (R8)(R11*1), K1, Z2
@@ -7203,15 +7073,15 @@ row233:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row233
+	JLT          row207
 
-rows234:
+rows208:
 	CMPQ R10, SI
-	JGE  rows238
+	JGE  rows212
 
-row237:
+row211:
 	MOVQ         (R10), R11
-	IMULQ        CX, R11
+	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
 	ADDQ         $0x08, R9
 	VMOVUPD.Z    (R8)(R11*1), K1, Z2
@@ -7219,139 +7089,148 @@ row237:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row237
+	JLT          row211
 
-rows238:
-	JMP summed230
+rows212:
+	JMP summed204
 
-none232:
+none206:
 	MOVQ    BX, R9
-	LEAQ    -128(DX), R12
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows242
+	JGE     rows216
 
-row241:
+row215:
 	MOVQ       128(R9), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	MOVQ       (R9), R10
-	IMULQ      CX, R10
+	IMULQ      AX, R10
 	VMOVUPD.Z  (R8)(R10*1), K1, Z1
 	VADDPD     Z1, Z0, Z0
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row241
+	JLT        row215
 
-rows242:
+rows216:
 	CMPQ R9, SI
-	JGE  rows244
+	JGE  rows218
 
-row243:
+row217:
 	MOVQ      (R9), R10
-	IMULQ     CX, R10
+	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row243
+	JLT       row217
 
-rows244:
-summed230:
-summed245:
+rows218:
+summed204:
+summed219:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special248
+	JNE  special222
 
-final246:
-	VMOVUPD Z0, K1, (AX)
+final220:
+	VMOVUPD Z0, K1, (DX)
 
-stored247:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored221:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result226
-	JMP  over228
+	JLT  result200
+	JMP  over202
 
-special248:
+special222:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow249
-	VMOVUPD Z0, K1, (AX)
-	JMP     stored247
+	JEQ     narrow223
+	VMOVUPD Z0, K1, (DX)
+	JMP     stored221
 
-narrow249:
+narrow223:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip250
-	SUBQ         BX, SI
-	JEQ          empty251
-	SHRQ         $0x03, SI
+	JEQ          skip224
+	MOVQ         SI, R9
+	SUBQ         BX, R9
+	JEQ          empty225
+	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
-	VCVTSI2SDQ   SI, X24, X24
+	VCVTSI2SDQ   R9, X24, X24
 	VBROADCASTSD X24, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty251:
-skip250:
+empty225:
+skip224:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip252
-	VMOVUPD.Z (AX), K1, Z1
+	JEQ       skip226
+	VMOVUPD.Z (DX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip252:
-	JMP final246
+skip226:
+	JMP final220
 
-empty231:
-	JMP summed245
+empty205:
+	JMP summed219
 
-tooMany227:
+tooMany201:
 	MOVQ DI, results+24(FP)
 
-over228:
-done225:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+over202:
+done199:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
 // func sumChosenAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none253
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none227
+	SUBQ  CX, DX
 
-none253:
+none227:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile254:
+tile228:
 	CMPQ R10, $0x00000040
-	JLT  narrower255
+	JLT  narrower229
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over258
+	JGE  over232
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result256:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result230:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few259
+	CMPQ  R11, $0x00000800
+	JLE   few233
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany257
+	JEQ   tooMany231
 
-few259:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few233:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7361,27 +7240,28 @@ few259:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty260
+	JGE     empty234
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows236
 
-row261:
+row235:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
+	VPBROADCASTD (DX)(R13*1), Y8
 	VMOVUPD      (R9)(R14*1), Z9
 	VPCMPEQD     (R12), Y8, K1
 	VADDPD       Z9, Z0, K1, Z0
@@ -7416,19 +7296,19 @@ row261:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row235
 
-rows262:
+rows236:
 	CMPQ R13, DI
-	JGE  rows264
+	JGE  rows238
 
-row263:
+row237:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y8
+	VPBROADCASTD (DX)(R13*1), Y8
 	VMOVUPD      (R9)(R14*1), Z9
 	VPCMPEQD     (R12), Y8, K1
 	VADDPD       Z9, Z0, K1, Z0
@@ -7455,68 +7335,48 @@ row263:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row263
+	JLT          row237
 
-rows264:
-summed265:
+rows238:
+summed239:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special268
+	JNE  special242
 
-final266:
+final240:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around243
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored270
-
-around269:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored270:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored272
-
-around271:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored272:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around273
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored274
-
-around273:
-	VMOVNTDQ Z4, 256(BX)
-	VMOVNTDQ Z5, 320(BX)
-
-stored274:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around275
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored276
+	JMP       stored244
 
-around275:
+around243:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+	VMOVNTDQ Z4, 256(BX)
+	VMOVNTDQ Z5, 320(BX)
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored276:
-stored267:
+stored244:
+stored241:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result256
-	JMP  over258
+	JLT  result230
+	JMP  over232
 
-special268:
+special242:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow277
+	JEQ     narrow245
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -7525,16 +7385,17 @@ special268:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored267
+	JMP     stored241
 
-narrow277:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip278
-	SUBQ         SI, DI
-	JEQ          empty279
-	SHRQ         $0x03, DI
+	JEQ          skip246
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty247
+	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
-	VCVTSI2SDQ   DI, X10, X10
+	VCVTSI2SDQ   R11, X10, X10
 	VBROADCASTSD X10, Z8
 	VDIVPD       Z8, Z0, Z0
 	VDIVPD       Z8, Z1, Z1
@@ -7545,10 +7406,10 @@ narrow277:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty279:
-skip278:
+empty247:
+skip246:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip280
+	JEQ     skip248
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -7566,14 +7427,14 @@ skip278:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip280:
-	JMP final266
+skip248:
+	JMP final240
 
-empty260:
+empty234:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed265
+	JNE       summed239
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around281
+	JNE       around249
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -7582,9 +7443,9 @@ empty260:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored282
+	JMP       stored250
 
-around281:
+around249:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -7594,67 +7455,66 @@ around281:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored282:
-	JMP stored267
+stored250:
+	JMP stored241
 
-tooMany257:
+tooMany231:
 	MOVQ R8, results+24(FP)
 
-over258:
+over232:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile254
+	JMP  tile228
 
-narrower255:
+narrower229:
 	CMPQ R10, $0x00000020
-	JLT  narrower284
+	JLT  narrower252
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over287
+	JGE  over255
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result285:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result253:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few288
+	CMPQ  R11, $0x00000800
+	JLE   few256
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany286
+	JEQ   tooMany254
 
-few288:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few256:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty289
+	JGE     empty257
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows291
+	JGE     rows259
 
-row290:
+row258:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VMOVUPD      (R9)(R14*1), Z5
 	VPCMPEQD     (R12), Y4, K1
 	VADDPD       Z5, Z0, K1, Z0
@@ -7673,19 +7533,19 @@ row290:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row290
+	JLT          row258
 
-rows291:
+rows259:
 	CMPQ R13, DI
-	JGE  rows293
+	JGE  rows261
 
-row292:
+row260:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VMOVUPD      (R9)(R14*1), Z5
 	VPCMPEQD     (R12), Y4, K1
 	VADDPD       Z5, Z0, K1, Z0
@@ -7700,70 +7560,65 @@ row292:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row292
+	JLT          row260
 
-rows293:
-summed294:
+rows261:
+summed262:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special297
+	JNE  special265
 
-final295:
+final263:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around298
+	JNE       around266
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored299
-
-around298:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored299:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around300
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored301
+	JMP       stored267
 
-around300:
+around266:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored301:
-stored296:
+stored267:
+stored264:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result285
-	JMP  over287
+	JLT  result253
+	JMP  over255
 
-special297:
+special265:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow302
+	JEQ     narrow268
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored296
+	JMP     stored264
 
-narrow302:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip303
-	SUBQ         SI, DI
-	JEQ          empty304
-	SHRQ         $0x03, DI
+	JEQ          skip269
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty270
+	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
-	VCVTSI2SDQ   DI, X11, X11
+	VCVTSI2SDQ   R11, X11, X11
 	VBROADCASTSD X11, Z4
 	VDIVPD       Z4, Z0, Z0
 	VDIVPD       Z4, Z1, Z1
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty304:
-skip303:
+empty270:
+skip269:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip305
+	JEQ     skip271
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -7773,84 +7628,83 @@ skip303:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip305:
-	JMP final295
+skip271:
+	JMP final263
 
-empty289:
+empty257:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed294
+	JNE       summed262
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around306
+	JNE       around272
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored307
+	JMP       stored273
 
-around306:
+around272:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored307:
-	JMP stored296
+stored273:
+	JMP stored264
 
-tooMany286:
+tooMany254:
 	MOVQ R8, results+24(FP)
 
-over287:
+over255:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower284:
+narrower252:
 	CMPQ R10, $0x00000010
-	JLT  narrower309
+	JLT  narrower275
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over312
+	JGE  over278
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result310:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result276:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few313
+	CMPQ  R11, $0x00000800
+	JLE   few279
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany311
+	JEQ   tooMany277
 
-few313:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few279:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty314
+	JGE     empty280
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows316
+	JGE     rows282
 
-row315:
+row281:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VMOVUPD      (R9)(R14*1), Z3
 	VPCMPEQD     (R12), Y2, K1
 	VADDPD       Z3, Z0, K1, Z0
@@ -7861,19 +7715,19 @@ row315:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row315
+	JLT          row281
 
-rows316:
+rows282:
 	CMPQ R13, DI
-	JGE  rows318
+	JGE  rows284
 
-row317:
+row283:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VMOVUPD      (R9)(R14*1), Z3
 	VPCMPEQD     (R12), Y2, K1
 	VADDPD       Z3, Z0, K1, Z0
@@ -7882,395 +7736,405 @@ row317:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row317
+	JLT          row283
 
-rows318:
-summed319:
+rows284:
+summed285:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special322
+	JNE  special288
 
-final320:
+final286:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around323
+	JNE       around289
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored324
+	JMP       stored290
 
-around323:
+around289:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored324:
-stored321:
+stored290:
+stored287:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result310
-	JMP  over312
+	JLT  result276
+	JMP  over278
 
-special322:
+special288:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow325
+	JEQ     narrow291
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored321
+	JMP     stored287
 
-narrow325:
+narrow291:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip326
-	SUBQ         SI, DI
-	JEQ          empty327
-	SHRQ         $0x03, DI
+	JEQ          skip292
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty293
+	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
-	VCVTSI2SDQ   DI, X12, X12
+	VCVTSI2SDQ   R11, X12, X12
 	VBROADCASTSD X12, Z2
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty327:
-skip326:
+empty293:
+skip292:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip328
+	JEQ     skip294
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip328:
-	JMP final320
+skip294:
+	JMP final286
 
-empty314:
+empty280:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed319
+	JNE       summed285
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around295
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored330
+	JMP       stored296
 
-around329:
+around295:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored330:
-	JMP stored321
+stored296:
+	JMP stored287
 
-tooMany311:
+tooMany277:
 	MOVQ R8, results+24(FP)
 
-over312:
+over278:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower309:
+narrower275:
 	CMPQ R10, $0x00000008
-	JLT  narrower332
+	JLT  narrower298
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over335
+	JGE  over301
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result333:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result299:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few336
+	CMPQ  R11, $0x00000800
+	JLE   few302
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany334
+	JEQ   tooMany300
 
-few336:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few302:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty337
+	JGE     empty303
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows339
+	JGE     rows305
 
-row338:
+row304:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y1
+	VPBROADCASTD (DX)(R13*1), Y1
 	VMOVUPD      (R9)(R14*1), Z2
 	VPCMPEQD     (R12), Y1, K1
 	VADDPD       Z2, Z0, K1, Z0
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row338
+	JLT          row304
 
-rows339:
+rows305:
 	CMPQ R13, DI
-	JGE  rows341
+	JGE  rows307
 
-row340:
+row306:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y1
+	VPBROADCASTD (DX)(R13*1), Y1
 	VMOVUPD      (R9)(R14*1), Z2
 	VPCMPEQD     (R12), Y1, K1
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row340
+	JLT          row306
 
-rows341:
-summed342:
+rows307:
+summed308:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special345
+	JNE  special311
 
-final343:
+final309:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around346
+	JNE       around312
 	VMOVDQU64 Z0, (BX)
-	JMP       stored347
+	JMP       stored313
 
-around346:
+around312:
 	VMOVNTDQ Z0, (BX)
 
-stored347:
-stored344:
+stored313:
+stored310:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result333
-	JMP  over335
+	JLT  result299
+	JMP  over301
 
-special345:
+special311:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow348
+	JEQ     narrow314
 	VMOVUPD Z0, (BX)
-	JMP     stored344
+	JMP     stored310
 
-narrow348:
+narrow314:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip349
-	SUBQ         SI, DI
-	JEQ          empty350
-	SHRQ         $0x03, DI
+	JEQ          skip315
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty316
+	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
-	VCVTSI2SDQ   DI, X13, X13
+	VCVTSI2SDQ   R11, X13, X13
 	VBROADCASTSD X13, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty350:
-skip349:
+empty316:
+skip315:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip351
+	JEQ     skip317
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip351:
-	JMP final343
+skip317:
+	JMP final309
 
-empty337:
+empty303:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed342
+	JNE       summed308
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around352
+	JNE       around318
 	VMOVDQU64 Z0, (BX)
-	JMP       stored353
+	JMP       stored319
 
-around352:
+around318:
 	VMOVNTDQ Z0, (BX)
 
-stored353:
-	JMP stored344
+stored319:
+	JMP stored310
 
-tooMany334:
+tooMany300:
 	MOVQ R8, results+24(FP)
 
-over335:
+over301:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower332:
+narrower298:
 	TESTQ R10, R10
-	JLE   done354
+	JLE   done320
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
-	XORQ  R8, R8
+	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over357
+	JGE   over323
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
 
-result355:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result321:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few358
+	CMPQ  R11, $0x00000800
+	JLE   few324
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany356
+	JEQ   tooMany322
 
-few358:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few324:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty359
+	JGE     empty325
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows361
+	JGE     rows327
 
-row360:
+row326:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y1
+	VPBROADCASTD (DX)(R13*1), Y1
 	VMOVUPD.Z    (R9)(R14*1), K1, Z2
 	VPCMPEQD     (R12), Y1, K1, K2
 	VADDPD       Z2, Z0, K2, Z0
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row360
+	JLT          row326
 
-rows361:
+rows327:
 	CMPQ R13, DI
-	JGE  rows363
+	JGE  rows329
 
-row362:
+row328:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y1
+	VPBROADCASTD (DX)(R13*1), Y1
 	VMOVUPD.Z    (R9)(R14*1), K1, Z2
 	VPCMPEQD     (R12), Y1, K1, K2
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row362
+	JLT          row328
 
-rows363:
-summed364:
+rows329:
+summed330:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special367
+	JNE  special333
 
-final365:
+final331:
 	VMOVUPD Z0, K1, (BX)
 
-stored366:
+stored332:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result355
-	JMP  over357
+	JLT  result321
+	JMP  over323
 
-special367:
+special333:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow368
+	JEQ     narrow334
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored366
+	JMP     stored332
 
-narrow368:
+narrow334:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip369
-	SUBQ         SI, DI
-	JEQ          empty370
-	SHRQ         $0x03, DI
+	JEQ          skip335
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty336
+	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
-	VCVTSI2SDQ   DI, X14, X14
+	VCVTSI2SDQ   R11, X14, X14
 	VBROADCASTSD X14, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty370:
-skip369:
+empty336:
+skip335:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip371
+	JEQ       skip337
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip371:
-	JMP final365
+skip337:
+	JMP final331
 
-empty359:
-	JMP summed364
+empty325:
+	JMP summed330
 
-tooMany356:
+tooMany322:
 	MOVQ R8, results+24(FP)
 
-over357:
-done354:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+over323:
+done320:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none372
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none338
+	SUBQ  CX, DX
 
-none372:
+none338:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile373:
+tile339:
 	CMPQ R10, $0x00000040
-	JLT  narrower374
+	JLT  narrower340
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over377
+	JGE  over343
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result375:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result341:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty378
+	JGE          empty344
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -8290,17 +8154,18 @@ result375:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows381
+	JGE          rows347
 
-row380:
+row346:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPD    (R9)(R12*1), Z19
 	VCMPPD     $0x07, Z0, Z0, K1
 	VCMPPD     $0x16, Z0, Z19, K1, K1
@@ -8352,15 +8217,15 @@ row380:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row380
+	JLT        row346
 
-rows381:
+rows347:
 	CMPQ R11, DI
-	JGE  rows383
+	JGE  rows349
 
-row382:
+row348:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z19
 	VCMPPD    $0x07, Z0, Z0, K1
 	VCMPPD    $0x16, Z0, Z19, K1, K1
@@ -8404,9 +8269,9 @@ row382:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row382
+	JLT       row348
 
-rows383:
+rows349:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -8415,61 +8280,63 @@ rows383:
 	VMOVUPD    Z5, 320(BX)
 	VMOVUPD    Z6, 384(BX)
 	VMOVUPD    Z7, 448(BX)
-	LEAQ       (AX)(SI*1), SI
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none384
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
+	JEQ        none350
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
-	VMOVUPD    Z18, (DI)
+	VMOVUPD    Z18, (R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
-	VMOVUPD    Z18, 64(DI)
+	VMOVUPD    Z18, 64(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z10*8), K1, Z18
-	VMOVUPD    Z18, 128(DI)
+	VMOVUPD    Z18, 128(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
-	VMOVUPD    Z18, 192(DI)
+	VMOVUPD    Z18, 192(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z12*8), K1, Z18
-	VMOVUPD    Z18, 256(DI)
+	VMOVUPD    Z18, 256(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z13*8), K1, Z18
-	VMOVUPD    Z18, 320(DI)
+	VMOVUPD    Z18, 320(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z14*8), K1, Z18
-	VMOVUPD    Z18, 384(DI)
+	VMOVUPD    Z18, 384(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
-	VMOVUPD    Z18, 448(DI)
+	VMOVUPD    Z18, 448(R11)
 
-none384:
-	JMP stored379
+none350:
+	JMP stored345
 
-empty378:
+empty344:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -8488,14 +8355,16 @@ empty378:
 	VMOVUPD      Z6, 384(BX)
 	VMOVUPD      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none385
+	JEQ          none351
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -8505,40 +8374,39 @@ empty378:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none385:
-stored379:
+none351:
+stored345:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result375
-	JMP  over377
+	JLT  result341
+	JMP  over343
 	MOVQ R8, results+24(FP)
 
-over377:
+over343:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile373
+	JMP  tile339
 
-narrower374:
+narrower340:
 	CMPQ R10, $0x00000020
-	JLT  narrower387
+	JLT  narrower353
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over390
+	JGE  over356
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result388:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result354:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty391
+	JGE          empty357
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -8550,17 +8418,18 @@ result388:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows394
+	JGE          rows360
 
-row393:
+row359:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPD    (R9)(R12*1), Z4
 	VCMPPD     $0x07, Z0, Z0, K1
 	VCMPPD     $0x16, Z0, Z4, K1, K1
@@ -8588,15 +8457,15 @@ row393:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row393
+	JLT        row359
 
-rows394:
+rows360:
 	CMPQ R11, DI
-	JGE  rows396
+	JGE  rows362
 
-row395:
+row361:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z4
 	VCMPPD    $0x07, Z0, Z0, K1
 	VCMPPD    $0x16, Z0, Z4, K1, K1
@@ -8620,48 +8489,50 @@ row395:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row395
+	JLT       row361
 
-rows396:
+rows362:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
-	LEAQ       (AX)(SI*1), SI
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none397
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
+	JEQ        none363
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
-	VMOVUPD    Z18, (DI)
+	VMOVUPD    Z18, (R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
-	VMOVUPD    Z18, 64(DI)
+	VMOVUPD    Z18, 64(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z10*8), K1, Z18
-	VMOVUPD    Z18, 128(DI)
+	VMOVUPD    Z18, 128(R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
-	VMOVUPD    Z18, 192(DI)
+	VMOVUPD    Z18, 192(R11)
 
-none397:
-	JMP stored392
+none363:
+	JMP stored358
 
-empty391:
+empty357:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -8672,52 +8543,53 @@ empty391:
 	VMOVUPD      Z2, 128(BX)
 	VMOVUPD      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none398
+	JEQ          none364
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none398:
-stored392:
+none364:
+stored358:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result388
-	JMP  over390
+	JLT  result354
+	JMP  over356
 	MOVQ R8, results+24(FP)
 
-over390:
+over356:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower387:
+narrower353:
 	CMPQ R10, $0x00000010
-	JLT  narrower400
+	JLT  narrower366
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over403
+	JGE  over369
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result401:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result367:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty404
+	JGE          empty370
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -8725,17 +8597,18 @@ result401:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows407
+	JGE          rows373
 
-row406:
+row372:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPD    (R9)(R12*1), Z2
 	VCMPPD     $0x07, Z0, Z0, K1
 	VCMPPD     $0x16, Z0, Z2, K1, K1
@@ -8751,15 +8624,15 @@ row406:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row406
+	JLT        row372
 
-rows407:
+rows373:
 	CMPQ R11, DI
-	JGE  rows409
+	JGE  rows375
 
-row408:
+row374:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
 	VCMPPD    $0x07, Z0, Z0, K1
 	VCMPPD    $0x16, Z0, Z2, K1, K1
@@ -8773,102 +8646,106 @@ row408:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row408
+	JLT       row374
 
-rows409:
+rows375:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
-	LEAQ       (AX)(SI*1), SI
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none410
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
+	JEQ        none376
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
-	VMOVUPD    Z18, (DI)
+	VMOVUPD    Z18, (R11)
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
-	VMOVUPD    Z18, 64(DI)
+	VMOVUPD    Z18, 64(R11)
 
-none410:
-	JMP stored405
+none376:
+	JMP stored371
 
-empty404:
+empty370:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	VMOVUPD      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none411
+	JEQ          none377
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none411:
-stored405:
+none377:
+stored371:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result401
-	JMP  over403
+	JLT  result367
+	JMP  over369
 	MOVQ R8, results+24(FP)
 
-over403:
+over369:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower400:
+narrower366:
 	CMPQ R10, $0x00000008
-	JLT  narrower413
+	JLT  narrower379
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over416
+	JGE  over382
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result414:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result380:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty417
+	JGE          empty383
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows420
+	JGE          rows386
 
-row419:
+row385:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPD    (R9)(R12*1), Z1
 	VCMPPD     $0x07, Z0, Z0, K1
 	VCMPPD     $0x16, Z0, Z1, K1, K1
@@ -8878,15 +8755,15 @@ row419:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row419
+	JLT        row385
 
-rows420:
+rows386:
 	CMPQ R11, DI
-	JGE  rows422
+	JGE  rows388
 
-row421:
+row387:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
 	VCMPPD    $0x07, Z0, Z0, K1
 	VCMPPD    $0x16, Z0, Z1, K1, K1
@@ -8895,96 +8772,100 @@ row421:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row421
+	JLT       row387
 
-rows422:
+rows388:
 	VMOVUPD    Z0, (BX)
-	LEAQ       (AX)(SI*1), SI
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none423
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
+	JEQ        none389
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K1
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K1
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
-	VMOVUPD    Z18, (DI)
+	VMOVUPD    Z18, (R11)
 
-none423:
-	JMP stored418
+none389:
+	JMP stored384
 
-empty417:
+empty383:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none424
+	JEQ          none390
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 
-none424:
-stored418:
+none390:
+stored384:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result414
-	JMP  over416
+	JLT  result380
+	JMP  over382
 	MOVQ R8, results+24(FP)
 
-over416:
+over382:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower413:
+narrower379:
 	TESTQ R10, R10
-	JLE   done425
+	JLE   done391
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
-	XORQ  R8, R8
+	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over428
+	JGE   over394
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
 
-result426:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+result392:
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
-	JGE          empty429
+	JGE          empty395
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows432
+	JGE          rows398
 
-row431:
+row397:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPD.Z  (R9)(R12*1), K1, Z1
 	VCMPPD     $0x07, Z0, Z0, K2
 	VCMPPD     $0x16, Z0, Z1, K2, K2
@@ -8994,15 +8875,15 @@ row431:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row431
+	JLT        row397
 
-rows432:
+rows398:
 	CMPQ R11, DI
-	JGE  rows434
+	JGE  rows400
 
-row433:
+row399:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
 	VCMPPD    $0x07, Z0, Z0, K2
 	VCMPPD    $0x16, Z0, Z1, K2, K2
@@ -9011,57 +8892,64 @@ row433:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row433
+	JLT       row399
 
-rows434:
+rows400:
 	VMOVUPD    Z0, K1, (BX)
-	LEAQ       (AX)(SI*1), SI
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none435
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
+	JEQ        none401
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXORD     Z18, Z18, Z18
-	MOVL       $0xffffffff, R11
-	KMOVW      R11, K2
+	MOVL       $0xffffffff, R12
+	KMOVW      R12, K2
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
-	VMOVUPD    Z18, K1, (DI)
+	VMOVUPD    Z18, K1, (R11)
 
-none435:
-	JMP stored430
+none401:
+	JMP stored396
 
-empty429:
+empty395:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none436
+	JEQ          none402
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, K1, (SI)
 
-none436:
-stored430:
+none402:
+stored396:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result426
-	JMP  over428
+	JLT  result392
+	JMP  over394
 	MOVQ R8, results+24(FP)
 
-over428:
-done425:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+over394:
+done391:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -9074,44 +8962,48 @@ GLOBL all64_fff0000000000000<>(SB), RODATA|NOPTR, $32
 // func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512BF16(SB), NOSPLIT, $0-96
-	MOVQ         stride+8(FP), CX
+	MOVQ         stride+8(FP), AX
+	MOVQ         positions+32(FP), CX
 	MOVQ         known+40(FP), DX
-	MOVQ         positions+32(FP), AX
-	LEAQ         (AX)(DX*8), DX
+	SHLQ         $0x03, DX
+	ADDQ         positions+32(FP), DX
+	MOVQ         DX, known+40(FP)
+	MOVQ         results+24(FP), DX
+	SHLQ         $0x03, DX
+	ADDQ         start+16(FP), DX
+	MOVQ         DX, results+24(FP)
 	VPMOVZXBW    odd16split<>+0(SB), Z0
 	VPBROADCASTQ all32_ffff0000<>+0(SB), Z1
 	VPBROADCASTQ all32_10000<>+0(SB), Z2
 	VPBROADCASTQ all32_7fff<>+0(SB), Z3
 	VPBROADCASTQ all32_8000<>+0(SB), Z4
 	VPBROADCASTQ all32_7fc00000<>+0(SB), Z5
-	MOVL         $0xaaaaaaaa, AX
-	KMOVD        AX, K1
+	MOVL         $0xaaaaaaaa, DX
+	KMOVD        DX, K1
 	MOVQ         rows+0(FP), R8
 	MOVQ         columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000100
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
@@ -9133,7 +9025,7 @@ few6:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none9
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip10
@@ -9142,7 +9034,8 @@ few6:
 skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -9150,9 +9043,9 @@ skip10:
 
 row11:
 	MOVQ           128(R11), R13
-	IMULQ          CX, R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide13
 	VPBROADCASTW.Z (R10), K1, Z22
@@ -9238,7 +9131,7 @@ rows12:
 
 row15:
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide17
 	VPBROADCASTW.Z (R10), K1, Z22
@@ -9315,7 +9208,8 @@ rows16:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -9323,9 +9217,9 @@ none9:
 
 row19:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VMOVDQU32  (R8)(R11*1), Z23
 	VPSLLD     $0x10, Z23, Z22
 	VPANDD     Z1, Z23, Z23
@@ -9384,7 +9278,7 @@ rows20:
 
 row21:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
@@ -9450,11 +9344,11 @@ final24:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU64 Z22, (AX)
+	VMOVDQU64 Z22, (DX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Z22, (AX)
+	VMOVNTDQ Z22, (DX)
 
 stored28:
 	VPTESTMD  Z2, Z8, K2
@@ -9471,11 +9365,11 @@ stored28:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU64 Z22, 64(AX)
+	VMOVDQU64 Z22, 64(DX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Z22, 64(AX)
+	VMOVNTDQ Z22, 64(DX)
 
 stored30:
 	VPTESTMD  Z2, Z10, K2
@@ -9492,11 +9386,11 @@ stored30:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU64 Z22, 128(AX)
+	VMOVDQU64 Z22, 128(DX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Z22, 128(AX)
+	VMOVNTDQ Z22, 128(DX)
 
 stored32:
 	VPTESTMD  Z2, Z12, K2
@@ -9513,11 +9407,11 @@ stored32:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU64 Z22, 192(AX)
+	VMOVDQU64 Z22, 192(DX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ Z22, 192(AX)
+	VMOVNTDQ Z22, 192(DX)
 
 stored34:
 	VPTESTMD  Z2, Z14, K2
@@ -9534,11 +9428,11 @@ stored34:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around35
-	VMOVDQU64 Z22, 256(AX)
+	VMOVDQU64 Z22, 256(DX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Z22, 256(AX)
+	VMOVNTDQ Z22, 256(DX)
 
 stored36:
 	VPTESTMD  Z2, Z16, K2
@@ -9555,11 +9449,11 @@ stored36:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around37
-	VMOVDQU64 Z22, 320(AX)
+	VMOVDQU64 Z22, 320(DX)
 	JMP       stored38
 
 around37:
-	VMOVNTDQ Z22, 320(AX)
+	VMOVNTDQ Z22, 320(DX)
 
 stored38:
 	VPTESTMD  Z2, Z18, K2
@@ -9576,11 +9470,11 @@ stored38:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around39
-	VMOVDQU64 Z22, 384(AX)
+	VMOVDQU64 Z22, 384(DX)
 	JMP       stored40
 
 around39:
-	VMOVNTDQ Z22, 384(AX)
+	VMOVNTDQ Z22, 384(DX)
 
 stored40:
 	VPTESTMD  Z2, Z20, K2
@@ -9597,16 +9491,17 @@ stored40:
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around41
-	VMOVDQU64 Z22, 448(AX)
+	VMOVDQU64 Z22, 448(DX)
 	JMP       stored42
 
 around41:
-	VMOVNTDQ Z22, 448(AX)
+	VMOVNTDQ Z22, 448(DX)
 
 stored42:
 stored25:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
@@ -9616,62 +9511,63 @@ special26:
 	JEQ       narrow43
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
-	VMOVUPS   Z22, (AX)
+	VMOVUPS   Z22, (DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
-	VMOVUPS   Z22, 64(AX)
+	VMOVUPS   Z22, 64(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z9, Z8, Z22
-	VMOVUPS   Z22, 128(AX)
+	VMOVUPS   Z22, 128(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z9, Z8, Z22
-	VMOVUPS   Z22, 192(AX)
+	VMOVUPS   Z22, 192(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z11, Z10, Z22
-	VMOVUPS   Z22, 256(AX)
+	VMOVUPS   Z22, 256(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z11, Z10, Z22
-	VMOVUPS   Z22, 320(AX)
+	VMOVUPS   Z22, 320(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z13, Z12, Z22
-	VMOVUPS   Z22, 384(AX)
+	VMOVUPS   Z22, 384(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z13, Z12, Z22
-	VMOVUPS   Z22, 448(AX)
+	VMOVUPS   Z22, 448(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z15, Z14, Z22
-	VMOVUPS   Z22, 512(AX)
+	VMOVUPS   Z22, 512(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z15, Z14, Z22
-	VMOVUPS   Z22, 576(AX)
+	VMOVUPS   Z22, 576(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z17, Z16, Z22
-	VMOVUPS   Z22, 640(AX)
+	VMOVUPS   Z22, 640(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z17, Z16, Z22
-	VMOVUPS   Z22, 704(AX)
+	VMOVUPS   Z22, 704(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z19, Z18, Z22
-	VMOVUPS   Z22, 768(AX)
+	VMOVUPS   Z22, 768(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z19, Z18, Z22
-	VMOVUPS   Z22, 832(AX)
+	VMOVUPS   Z22, 832(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
-	VMOVUPS   Z22, 896(AX)
+	VMOVUPS   Z22, 896(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
-	VMOVUPS   Z22, 960(AX)
+	VMOVUPS   Z22, 960(DX)
 	JMP       stored25
 
 narrow43:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip44
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty45
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X25, X25, X25
-	VCVTSI2SSQ   SI, X25, X25
+	VCVTSI2SSQ   R10, X25, X25
 	VBROADCASTSS X25, Z22
 	VDIVPS       Z22, Z6, Z6
 	VDIVPS       Z22, Z7, Z7
@@ -9694,42 +9590,42 @@ empty45:
 skip44:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip46
-	VMOVDQU32 (AX), Z23
+	VMOVDQU32 (DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z6, Z22, Z6
 	VADDPS    Z7, Z23, Z7
-	VMOVDQU32 64(AX), Z23
+	VMOVDQU32 64(DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z8, Z22, Z8
 	VADDPS    Z9, Z23, Z9
-	VMOVDQU32 128(AX), Z23
+	VMOVDQU32 128(DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z10, Z22, Z10
 	VADDPS    Z11, Z23, Z11
-	VMOVDQU32 192(AX), Z23
+	VMOVDQU32 192(DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z12, Z22, Z12
 	VADDPS    Z13, Z23, Z13
-	VMOVDQU32 256(AX), Z23
+	VMOVDQU32 256(DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z14, Z22, Z14
 	VADDPS    Z15, Z23, Z15
-	VMOVDQU32 320(AX), Z23
+	VMOVDQU32 320(DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z16, Z22, Z16
 	VADDPS    Z17, Z23, Z17
-	VMOVDQU32 384(AX), Z23
+	VMOVDQU32 384(DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z18, Z22, Z18
 	VADDPS    Z19, Z23, Z19
-	VMOVDQU32 448(AX), Z23
+	VMOVDQU32 448(DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
 	VADDPS    Z20, Z22, Z20
@@ -9743,25 +9639,25 @@ empty8:
 	JNE       summed23
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around47
-	VMOVDQU64 Z6, (AX)
-	VMOVDQU64 Z6, 64(AX)
-	VMOVDQU64 Z6, 128(AX)
-	VMOVDQU64 Z6, 192(AX)
-	VMOVDQU64 Z6, 256(AX)
-	VMOVDQU64 Z6, 320(AX)
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z6, 448(AX)
+	VMOVDQU64 Z6, (DX)
+	VMOVDQU64 Z6, 64(DX)
+	VMOVDQU64 Z6, 128(DX)
+	VMOVDQU64 Z6, 192(DX)
+	VMOVDQU64 Z6, 256(DX)
+	VMOVDQU64 Z6, 320(DX)
+	VMOVDQU64 Z6, 384(DX)
+	VMOVDQU64 Z6, 448(DX)
 	JMP       stored48
 
 around47:
-	VMOVNTDQ Z6, (AX)
-	VMOVNTDQ Z6, 64(AX)
-	VMOVNTDQ Z6, 128(AX)
-	VMOVNTDQ Z6, 192(AX)
-	VMOVNTDQ Z6, 256(AX)
-	VMOVNTDQ Z6, 320(AX)
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z6, 448(AX)
+	VMOVNTDQ Z6, (DX)
+	VMOVNTDQ Z6, 64(DX)
+	VMOVNTDQ Z6, 128(DX)
+	VMOVNTDQ Z6, 192(DX)
+	VMOVNTDQ Z6, 256(DX)
+	VMOVNTDQ Z6, 320(DX)
+	VMOVNTDQ Z6, 384(DX)
+	VMOVNTDQ Z6, 448(DX)
 
 stored48:
 	JMP stored25
@@ -9783,26 +9679,24 @@ skip49:
 narrower2:
 	CMPQ R9, $0x00000080
 	JLT  narrower51
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over54
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result52:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few55
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany53
 
 few55:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
@@ -9816,7 +9710,7 @@ few55:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none58
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip59
@@ -9825,7 +9719,8 @@ few55:
 skip59:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -9833,9 +9728,9 @@ skip59:
 
 row60:
 	MOVQ           128(R11), R13
-	IMULQ          CX, R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide62
 	VPBROADCASTW.Z (R10), K1, Z14
@@ -9889,7 +9784,7 @@ rows61:
 
 row64:
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide66
 	VPBROADCASTW.Z (R10), K1, Z14
@@ -9938,7 +9833,8 @@ rows65:
 
 none58:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -9946,9 +9842,9 @@ none58:
 
 row68:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VMOVDQU32  (R8)(R11*1), Z15
 	VPSLLD     $0x10, Z15, Z14
 	VPANDD     Z1, Z15, Z15
@@ -9983,7 +9879,7 @@ rows69:
 
 row70:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -10029,11 +9925,11 @@ final73:
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around76
-	VMOVDQU64 Z14, (AX)
+	VMOVDQU64 Z14, (DX)
 	JMP       stored77
 
 around76:
-	VMOVNTDQ Z14, (AX)
+	VMOVNTDQ Z14, (DX)
 
 stored77:
 	VPTESTMD  Z2, Z8, K2
@@ -10050,11 +9946,11 @@ stored77:
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around78
-	VMOVDQU64 Z14, 64(AX)
+	VMOVDQU64 Z14, 64(DX)
 	JMP       stored79
 
 around78:
-	VMOVNTDQ Z14, 64(AX)
+	VMOVNTDQ Z14, 64(DX)
 
 stored79:
 	VPTESTMD  Z2, Z10, K2
@@ -10071,11 +9967,11 @@ stored79:
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around80
-	VMOVDQU64 Z14, 128(AX)
+	VMOVDQU64 Z14, 128(DX)
 	JMP       stored81
 
 around80:
-	VMOVNTDQ Z14, 128(AX)
+	VMOVNTDQ Z14, 128(DX)
 
 stored81:
 	VPTESTMD  Z2, Z12, K2
@@ -10092,16 +9988,17 @@ stored81:
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around82
-	VMOVDQU64 Z14, 192(AX)
+	VMOVDQU64 Z14, 192(DX)
 	JMP       stored83
 
 around82:
-	VMOVNTDQ Z14, 192(AX)
+	VMOVNTDQ Z14, 192(DX)
 
 stored83:
 stored74:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result52
 	JMP  over54
@@ -10111,38 +10008,39 @@ special75:
 	JEQ       narrow84
 	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
-	VMOVUPS   Z14, (AX)
+	VMOVUPS   Z14, (DX)
 	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
-	VMOVUPS   Z14, 64(AX)
+	VMOVUPS   Z14, 64(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z9, Z8, Z14
-	VMOVUPS   Z14, 128(AX)
+	VMOVUPS   Z14, 128(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z9, Z8, Z14
-	VMOVUPS   Z14, 192(AX)
+	VMOVUPS   Z14, 192(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z11, Z10, Z14
-	VMOVUPS   Z14, 256(AX)
+	VMOVUPS   Z14, 256(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z11, Z10, Z14
-	VMOVUPS   Z14, 320(AX)
+	VMOVUPS   Z14, 320(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
-	VMOVUPS   Z14, 384(AX)
+	VMOVUPS   Z14, 384(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
-	VMOVUPS   Z14, 448(AX)
+	VMOVUPS   Z14, 448(DX)
 	JMP       stored74
 
 narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip85
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty86
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X26, X26, X26
-	VCVTSI2SSQ   SI, X26, X26
+	VCVTSI2SSQ   R10, X26, X26
 	VBROADCASTSS X26, Z14
 	VDIVPS       Z14, Z6, Z6
 	VDIVPS       Z14, Z7, Z7
@@ -10157,22 +10055,22 @@ empty86:
 skip85:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip87
-	VMOVDQU32 (AX), Z15
+	VMOVDQU32 (DX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
 	VADDPS    Z6, Z14, Z6
 	VADDPS    Z7, Z15, Z7
-	VMOVDQU32 64(AX), Z15
+	VMOVDQU32 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
 	VADDPS    Z8, Z14, Z8
 	VADDPS    Z9, Z15, Z9
-	VMOVDQU32 128(AX), Z15
+	VMOVDQU32 128(DX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
 	VADDPS    Z10, Z14, Z10
 	VADDPS    Z11, Z15, Z11
-	VMOVDQU32 192(AX), Z15
+	VMOVDQU32 192(DX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
 	VADDPS    Z12, Z14, Z12
@@ -10186,17 +10084,17 @@ empty57:
 	JNE       summed72
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around88
-	VMOVDQU64 Z6, (AX)
-	VMOVDQU64 Z6, 64(AX)
-	VMOVDQU64 Z6, 128(AX)
-	VMOVDQU64 Z6, 192(AX)
+	VMOVDQU64 Z6, (DX)
+	VMOVDQU64 Z6, 64(DX)
+	VMOVDQU64 Z6, 128(DX)
+	VMOVDQU64 Z6, 192(DX)
 	JMP       stored89
 
 around88:
-	VMOVNTDQ Z6, (AX)
-	VMOVNTDQ Z6, 64(AX)
-	VMOVNTDQ Z6, 128(AX)
-	VMOVNTDQ Z6, 192(AX)
+	VMOVNTDQ Z6, (DX)
+	VMOVNTDQ Z6, 64(DX)
+	VMOVNTDQ Z6, 128(DX)
+	VMOVNTDQ Z6, 192(DX)
 
 stored89:
 	JMP stored74
@@ -10217,26 +10115,24 @@ skip90:
 narrower51:
 	CMPQ R9, $0x00000060
 	JLT  narrower92
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over95
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result93:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few96
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany94
 
 few96:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
@@ -10248,7 +10144,7 @@ few96:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none99
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip100
@@ -10257,7 +10153,8 @@ few96:
 skip100:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -10265,9 +10162,9 @@ skip100:
 
 row101:
 	MOVQ           128(R11), R13
-	IMULQ          CX, R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide103
 	VPBROADCASTW.Z (R10), K1, Z12
@@ -10313,7 +10210,7 @@ rows102:
 
 row105:
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide107
 	VPBROADCASTW.Z (R10), K1, Z12
@@ -10355,7 +10252,8 @@ rows106:
 
 none99:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -10363,9 +10261,9 @@ none99:
 
 row109:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VMOVDQU32  (R8)(R11*1), Z13
 	VPSLLD     $0x10, Z13, Z12
 	VPANDD     Z1, Z13, Z13
@@ -10394,7 +10292,7 @@ rows110:
 
 row111:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
@@ -10435,11 +10333,11 @@ final114:
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around117
-	VMOVDQU64 Z12, (AX)
+	VMOVDQU64 Z12, (DX)
 	JMP       stored118
 
 around117:
-	VMOVNTDQ Z12, (AX)
+	VMOVNTDQ Z12, (DX)
 
 stored118:
 	VPTESTMD  Z2, Z8, K2
@@ -10456,11 +10354,11 @@ stored118:
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around119
-	VMOVDQU64 Z12, 64(AX)
+	VMOVDQU64 Z12, 64(DX)
 	JMP       stored120
 
 around119:
-	VMOVNTDQ Z12, 64(AX)
+	VMOVNTDQ Z12, 64(DX)
 
 stored120:
 	VPTESTMD  Z2, Z10, K2
@@ -10477,16 +10375,17 @@ stored120:
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around121
-	VMOVDQU64 Z12, 128(AX)
+	VMOVDQU64 Z12, 128(DX)
 	JMP       stored122
 
 around121:
-	VMOVNTDQ Z12, 128(AX)
+	VMOVNTDQ Z12, 128(DX)
 
 stored122:
 stored115:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result93
 	JMP  over95
@@ -10496,32 +10395,33 @@ special116:
 	JEQ       narrow123
 	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
-	VMOVUPS   Z12, (AX)
+	VMOVUPS   Z12, (DX)
 	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
-	VMOVUPS   Z12, 64(AX)
+	VMOVUPS   Z12, 64(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z9, Z8, Z12
-	VMOVUPS   Z12, 128(AX)
+	VMOVUPS   Z12, 128(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z9, Z8, Z12
-	VMOVUPS   Z12, 192(AX)
+	VMOVUPS   Z12, 192(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
-	VMOVUPS   Z12, 256(AX)
+	VMOVUPS   Z12, 256(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
-	VMOVUPS   Z12, 320(AX)
+	VMOVUPS   Z12, 320(DX)
 	JMP       stored115
 
 narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip124
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty125
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X27, X27, X27
-	VCVTSI2SSQ   SI, X27, X27
+	VCVTSI2SSQ   R10, X27, X27
 	VBROADCASTSS X27, Z12
 	VDIVPS       Z12, Z6, Z6
 	VDIVPS       Z12, Z7, Z7
@@ -10534,17 +10434,17 @@ empty125:
 skip124:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip126
-	VMOVDQU32 (AX), Z13
+	VMOVDQU32 (DX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
 	VADDPS    Z6, Z12, Z6
 	VADDPS    Z7, Z13, Z7
-	VMOVDQU32 64(AX), Z13
+	VMOVDQU32 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
 	VADDPS    Z8, Z12, Z8
 	VADDPS    Z9, Z13, Z9
-	VMOVDQU32 128(AX), Z13
+	VMOVDQU32 128(DX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
 	VADDPS    Z10, Z12, Z10
@@ -10558,15 +10458,15 @@ empty98:
 	JNE       summed113
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around127
-	VMOVDQU64 Z6, (AX)
-	VMOVDQU64 Z6, 64(AX)
-	VMOVDQU64 Z6, 128(AX)
+	VMOVDQU64 Z6, (DX)
+	VMOVDQU64 Z6, 64(DX)
+	VMOVDQU64 Z6, 128(DX)
 	JMP       stored128
 
 around127:
-	VMOVNTDQ Z6, (AX)
-	VMOVNTDQ Z6, 64(AX)
-	VMOVNTDQ Z6, 128(AX)
+	VMOVNTDQ Z6, (DX)
+	VMOVNTDQ Z6, 64(DX)
+	VMOVNTDQ Z6, 128(DX)
 
 stored128:
 	JMP stored115
@@ -10587,26 +10487,24 @@ skip129:
 narrower92:
 	CMPQ R9, $0x00000040
 	JLT  narrower131
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over134
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result132:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few135
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany133
 
 few135:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
@@ -10616,7 +10514,7 @@ few135:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none138
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip139
@@ -10625,7 +10523,8 @@ few135:
 skip139:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -10633,9 +10532,9 @@ skip139:
 
 row140:
 	MOVQ           128(R11), R13
-	IMULQ          CX, R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide142
 	VPBROADCASTW.Z (R10), K1, Z10
@@ -10673,7 +10572,7 @@ rows141:
 
 row144:
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide146
 	VPBROADCASTW.Z (R10), K1, Z10
@@ -10708,7 +10607,8 @@ rows145:
 
 none138:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -10716,9 +10616,9 @@ none138:
 
 row148:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VMOVDQU32  (R8)(R11*1), Z11
 	VPSLLD     $0x10, Z11, Z10
 	VPANDD     Z1, Z11, Z11
@@ -10741,7 +10641,7 @@ rows149:
 
 row150:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -10777,11 +10677,11 @@ final153:
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around156
-	VMOVDQU64 Z10, (AX)
+	VMOVDQU64 Z10, (DX)
 	JMP       stored157
 
 around156:
-	VMOVNTDQ Z10, (AX)
+	VMOVNTDQ Z10, (DX)
 
 stored157:
 	VPTESTMD  Z2, Z8, K2
@@ -10798,16 +10698,17 @@ stored157:
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around158
-	VMOVDQU64 Z10, 64(AX)
+	VMOVDQU64 Z10, 64(DX)
 	JMP       stored159
 
 around158:
-	VMOVNTDQ Z10, 64(AX)
+	VMOVNTDQ Z10, 64(DX)
 
 stored159:
 stored154:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result132
 	JMP  over134
@@ -10817,26 +10718,27 @@ special155:
 	JEQ       narrow160
 	VPMOVZXBD lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
-	VMOVUPS   Z10, (AX)
+	VMOVUPS   Z10, (DX)
 	VPMOVZXBD upper32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
-	VMOVUPS   Z10, 64(AX)
+	VMOVUPS   Z10, 64(DX)
 	VPMOVZXBD lower32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
-	VMOVUPS   Z10, 128(AX)
+	VMOVUPS   Z10, 128(DX)
 	VPMOVZXBD upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
-	VMOVUPS   Z10, 192(AX)
+	VMOVUPS   Z10, 192(DX)
 	JMP       stored154
 
 narrow160:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip161
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty162
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X28, X28, X28
-	VCVTSI2SSQ   SI, X28, X28
+	VCVTSI2SSQ   R10, X28, X28
 	VBROADCASTSS X28, Z10
 	VDIVPS       Z10, Z6, Z6
 	VDIVPS       Z10, Z7, Z7
@@ -10847,12 +10749,12 @@ empty162:
 skip161:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip163
-	VMOVDQU32 (AX), Z11
+	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
 	VADDPS    Z6, Z10, Z6
 	VADDPS    Z7, Z11, Z7
-	VMOVDQU32 64(AX), Z11
+	VMOVDQU32 64(DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
 	VADDPS    Z8, Z10, Z8
@@ -10866,13 +10768,13 @@ empty137:
 	JNE       summed152
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around164
-	VMOVDQU64 Z6, (AX)
-	VMOVDQU64 Z6, 64(AX)
+	VMOVDQU64 Z6, (DX)
+	VMOVDQU64 Z6, 64(DX)
 	JMP       stored165
 
 around164:
-	VMOVNTDQ Z6, (AX)
-	VMOVNTDQ Z6, 64(AX)
+	VMOVNTDQ Z6, (DX)
+	VMOVNTDQ Z6, 64(DX)
 
 stored165:
 	JMP stored154
@@ -10893,26 +10795,24 @@ skip166:
 narrower131:
 	CMPQ R9, $0x00000020
 	JLT  narrower168
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over171
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result169:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few172
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany170
 
 few172:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   BX, SI
@@ -10920,7 +10820,7 @@ few172:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none175
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip176
@@ -10929,7 +10829,8 @@ few172:
 skip176:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -10937,9 +10838,9 @@ skip176:
 
 row177:
 	MOVQ           128(R11), R13
-	IMULQ          CX, R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide179
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -10969,7 +10870,7 @@ rows178:
 
 row181:
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide183
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -10997,7 +10898,8 @@ rows182:
 
 none175:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -11005,9 +10907,9 @@ none175:
 
 row185:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VMOVDQU32  (R8)(R11*1), Z9
 	VPSLLD     $0x10, Z9, Z8
 	VPANDD     Z1, Z9, Z9
@@ -11024,7 +10926,7 @@ rows186:
 
 row187:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
@@ -11055,16 +10957,17 @@ final190:
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around193
-	VMOVDQU64 Z8, (AX)
+	VMOVDQU64 Z8, (DX)
 	JMP       stored194
 
 around193:
-	VMOVNTDQ Z8, (AX)
+	VMOVNTDQ Z8, (DX)
 
 stored194:
 stored191:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result169
 	JMP  over171
@@ -11074,20 +10977,21 @@ special192:
 	JEQ       narrow195
 	VPMOVZXBD lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
-	VMOVUPS   Z8, (AX)
+	VMOVUPS   Z8, (DX)
 	VPMOVZXBD upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
-	VMOVUPS   Z8, 64(AX)
+	VMOVUPS   Z8, 64(DX)
 	JMP       stored191
 
 narrow195:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip196
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty197
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X29, X29, X29
-	VCVTSI2SSQ   SI, X29, X29
+	VCVTSI2SSQ   R10, X29, X29
 	VBROADCASTSS X29, Z8
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
@@ -11096,7 +11000,7 @@ empty197:
 skip196:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip198
-	VMOVDQU32 (AX), Z9
+	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
 	VADDPS    Z6, Z8, Z6
@@ -11110,11 +11014,11 @@ empty174:
 	JNE       summed189
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around199
-	VMOVDQU64 Z6, (AX)
+	VMOVDQU64 Z6, (DX)
 	JMP       stored200
 
 around199:
-	VMOVNTDQ Z6, (AX)
+	VMOVNTDQ Z6, (DX)
 
 stored200:
 	JMP stored191
@@ -11135,33 +11039,31 @@ skip201:
 narrower168:
 	CMPQ R9, $0x00000010
 	JLT  narrower203
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over206
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result204:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few207
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany205
 
 few207:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
 	JGE    empty209
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none210
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip211
@@ -11170,7 +11072,8 @@ few207:
 skip211:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -11178,9 +11081,9 @@ skip211:
 
 row212:
 	MOVQ           128(R11), R13
-	IMULQ          CX, R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide214
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -11207,7 +11110,7 @@ rows213:
 
 row216:
 	MOVQ           (R11), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide218
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -11232,7 +11135,8 @@ rows217:
 
 none210:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -11240,9 +11144,9 @@ none210:
 
 row220:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VPMOVZXWD  (R8)(R11*1), Z0
 	VPSLLD     $0x10, Z0, Z0
 	VADDPS     Z0, Z6, Z6
@@ -11257,7 +11161,7 @@ rows221:
 
 row222:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z0, Z6, Z6
@@ -11281,16 +11185,17 @@ final225:
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around228
-	VMOVDQU64 Y0, (AX)
+	VMOVDQU64 Y0, (DX)
 	JMP       stored229
 
 around228:
-	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, (DX)
 
 stored229:
 stored226:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result204
 	JMP  over206
@@ -11298,17 +11203,18 @@ stored226:
 special227:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow230
-	VMOVUPS Z6, (AX)
+	VMOVUPS Z6, (DX)
 	JMP     stored226
 
 narrow230:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip231
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty232
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X30, X30, X30
-	VCVTSI2SSQ   SI, X30, X30
+	VCVTSI2SSQ   R10, X30, X30
 	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
@@ -11316,7 +11222,7 @@ empty232:
 skip231:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip233
-	VPMOVZXWD (AX), Z0
+	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
@@ -11328,11 +11234,11 @@ empty209:
 	JNE       summed224
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around234
-	VMOVDQU64 Y6, (AX)
+	VMOVDQU64 Y6, (DX)
 	JMP       stored235
 
 around234:
-	VMOVNTDQ Y6, (AX)
+	VMOVNTDQ Y6, (DX)
 
 stored235:
 	JMP stored226
@@ -11353,36 +11259,34 @@ skip236:
 narrower203:
 	TESTQ R9, R9
 	JLE   done237
-	MOVQ  $-1, AX
-	BZHIQ R9, AX, AX
-	KMOVW AX, K2
-	MOVQ  to+56(FP), AX
-	XORQ  DI, DI
+	MOVQ  $-1, DX
+	BZHIQ R9, DX, DX
+	KMOVW DX, K2
+	MOVQ  to+56(FP), DX
+	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
 	JGE   over240
+	MOVQ  (DI), BX
+	LEAQ  (CX)(BX*8), BX
 
 result238:
-	MOVQ  start+16(FP), R9
-	MOVQ  (R9)(DI*8), BX
-	MOVQ  8(R9)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
-	CMPQ  R9, $0x00000100
+	CMPQ  R9, $0x00000800
 	JLE   few241
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany239
 
 few241:
-	MOVQ   positions+32(FP), R9
-	LEAQ   (R9)(BX*8), BX
-	LEAQ   (R9)(SI*8), SI
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
 	JGE    empty243
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none244
 	MOVQ   BX, R9
-	SUBQ   positions+32(FP), R9
+	SUBQ   CX, R9
 	SHRQ   $0x02, R9
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip245
@@ -11391,7 +11295,8 @@ few241:
 skip245:
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -11399,9 +11304,9 @@ skip245:
 
 row246:
 	MOVQ           128(R10), R12
-	IMULQ          CX, R12
+	IMULQ          AX, R12
 	MOVQ           (R10), R11
-	IMULQ          CX, R11
+	IMULQ          AX, R11
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide248
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -11428,7 +11333,7 @@ rows247:
 
 row250:
 	MOVQ           (R10), R11
-	IMULQ          CX, R11
+	IMULQ          AX, R11
 	TESTQ          $0x00000020, mode+80(FP)
 	JNE            wide252
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -11453,7 +11358,8 @@ rows251:
 
 none244:
 	MOVQ    BX, R9
-	LEAQ    -128(DX), R12
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
@@ -11461,9 +11367,9 @@ none244:
 
 row254:
 	MOVQ        128(R9), R11
-	IMULQ       CX, R11
+	IMULQ       AX, R11
 	MOVQ        (R9), R10
-	IMULQ       CX, R10
+	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z0, Z6, Z6
@@ -11478,7 +11384,7 @@ rows255:
 
 row256:
 	MOVQ        (R9), R10
-	IMULQ       CX, R10
+	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z0, Z6, Z6
@@ -11500,11 +11406,12 @@ final259:
 	VMOVDQU32 Z5, K3, Z0
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
-	VMOVDQU16 Y0, K2, (AX)
+	VMOVDQU16 Y0, K2, (DX)
 
 stored260:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result238
 	JMP  over240
@@ -11512,17 +11419,18 @@ stored260:
 special261:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow262
-	VMOVUPS Z6, K2, (AX)
+	VMOVUPS Z6, K2, (DX)
 	JMP     stored260
 
 narrow262:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip263
-	SUBQ         BX, SI
+	MOVQ         SI, R9
+	SUBQ         BX, R9
 	JEQ          empty264
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R9
 	VPXORD       X31, X31, X31
-	VCVTSI2SSQ   SI, X31, X31
+	VCVTSI2SSQ   R9, X31, X31
 	VBROADCASTSS X31, Z0
 	VDIVPS       Z0, Z6, Z6
 
@@ -11530,7 +11438,7 @@ empty264:
 skip263:
 	TESTQ       $0x00000001, mode+80(FP)
 	JEQ         skip265
-	VPMOVZXWD.Z (AX), K2, Z0
+	VPMOVZXWD.Z (DX), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
@@ -11545,8 +11453,10 @@ tooMany239:
 
 over240:
 done237:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
@@ -11633,14 +11543,20 @@ GLOBL upper32split<>(SB), RODATA|NOPTR, $16
 // func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none266
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none266:
 	MOVQ rows+0(FP), R9
@@ -11650,25 +11566,23 @@ tile267:
 	CMPQ R10, $0x00000080
 	JLT  narrower268
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over271
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result269:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few272
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany270
 
 few272:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -11684,7 +11598,8 @@ few272:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -11692,13 +11607,13 @@ few272:
 
 row274:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
+	VPBROADCASTD (DX)(R13*1), Z8
 	VPMOVZXWD    (R9)(R14*1), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VPCMPEQD     (R12), Z8, K1
@@ -11745,11 +11660,11 @@ rows275:
 
 row276:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
+	VPBROADCASTD (DX)(R13*1), Z8
 	VPMOVZXWD    (R9)(R14*1), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VPCMPEQD     (R12), Z8, K1
@@ -11881,8 +11796,9 @@ around288:
 
 stored289:
 stored280:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result269
 	JMP  over271
@@ -11903,11 +11819,12 @@ special281:
 narrow290:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip291
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty292
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
-	VCVTSI2SSQ   DI, X10, X10
+	VCVTSI2SSQ   R11, X10, X10
 	VBROADCASTSS X10, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
@@ -11988,25 +11905,23 @@ narrower268:
 	CMPQ R10, $0x00000040
 	JLT  narrower298
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over301
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result299:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few302
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany300
 
 few302:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -12018,7 +11933,8 @@ few302:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -12026,13 +11942,13 @@ few302:
 
 row304:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z4
+	VPBROADCASTD (DX)(R13*1), Z4
 	VPMOVZXWD    (R9)(R14*1), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VPCMPEQD     (R12), Z4, K1
@@ -12061,11 +11977,11 @@ rows305:
 
 row306:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z4
+	VPBROADCASTD (DX)(R13*1), Z4
 	VPMOVZXWD    (R9)(R14*1), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VPCMPEQD     (R12), Z4, K1
@@ -12137,8 +12053,9 @@ around314:
 
 stored315:
 stored310:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result299
 	JMP  over301
@@ -12155,11 +12072,12 @@ special311:
 narrow316:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip317
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty318
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
-	VCVTSI2SSQ   DI, X11, X11
+	VCVTSI2SSQ   R11, X11, X11
 	VBROADCASTSS X11, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
@@ -12219,25 +12137,23 @@ narrower298:
 	CMPQ R10, $0x00000020
 	JLT  narrower324
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over327
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result325:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few328
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany326
 
 few328:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
@@ -12247,7 +12163,8 @@ few328:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -12255,13 +12172,13 @@ few328:
 
 row330:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z2
+	VPBROADCASTD (DX)(R13*1), Z2
 	VPMOVZXWD    (R9)(R14*1), Z3
 	VPSLLD       $0x10, Z3, Z3
 	VPCMPEQD     (R12), Z2, K1
@@ -12281,11 +12198,11 @@ rows331:
 
 row332:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z2
+	VPBROADCASTD (DX)(R13*1), Z2
 	VPMOVZXWD    (R9)(R14*1), Z3
 	VPSLLD       $0x10, Z3, Z3
 	VPCMPEQD     (R12), Z2, K1
@@ -12327,8 +12244,9 @@ around338:
 
 stored339:
 stored336:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result325
 	JMP  over327
@@ -12343,11 +12261,12 @@ special337:
 narrow340:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip341
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty342
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
-	VCVTSI2SSQ   DI, X12, X12
+	VCVTSI2SSQ   R11, X12, X12
 	VBROADCASTSS X12, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
@@ -12397,25 +12316,23 @@ narrower324:
 	CMPQ R10, $0x00000010
 	JLT  narrower348
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over351
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result349:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few352
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany350
 
 few352:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
 	JGE     empty353
@@ -12424,7 +12341,8 @@ few352:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -12432,13 +12350,13 @@ few352:
 
 row354:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VPMOVZXWD    (R9)(R14*1), Z2
 	VPSLLD       $0x10, Z2, Z2
 	VPCMPEQD     (R12), Z1, K1
@@ -12454,11 +12372,11 @@ rows355:
 
 row356:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VPMOVZXWD    (R9)(R14*1), Z2
 	VPSLLD       $0x10, Z2, Z2
 	VPCMPEQD     (R12), Z1, K1
@@ -12490,8 +12408,9 @@ around362:
 
 stored363:
 stored360:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result349
 	JMP  over351
@@ -12505,11 +12424,12 @@ special361:
 narrow364:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip365
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty366
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
-	VCVTSI2SSQ   DI, X13, X13
+	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
@@ -12558,25 +12478,23 @@ narrower348:
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
-	XORQ  R8, R8
+	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
 	JGE   over374
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
 
 result372:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few375
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany373
 
 few375:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
 	JGE     empty376
@@ -12585,7 +12503,8 @@ few375:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -12593,13 +12512,13 @@ few375:
 
 row377:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
 	VPSLLD       $0x10, Z2, Z2
 	VPCMPEQD     (R12), Z1, K1, K2
@@ -12615,11 +12534,11 @@ rows378:
 
 row379:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
 	VPSLLD       $0x10, Z2, Z2
 	VPCMPEQD     (R12), Z1, K1, K2
@@ -12644,8 +12563,9 @@ final382:
 	VMOVDQU16     Y1, K1, (BX)
 
 stored383:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result372
 	JMP  over374
@@ -12659,11 +12579,12 @@ special384:
 narrow385:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip386
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty387
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
-	VCVTSI2SSQ   DI, X14, X14
+	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
@@ -12686,22 +12607,30 @@ tooMany373:
 
 over374:
 done371:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none389
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none389:
 	MOVQ rows+0(FP), R9
@@ -12711,19 +12640,17 @@ tile390:
 	CMPQ R10, $0x00000080
 	JLT  narrower391
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over394
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result392:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty395
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -12745,7 +12672,8 @@ result392:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -12753,9 +12681,9 @@ result392:
 
 row397:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VPMOVZXWD  (R9)(R12*1), Z19
 	VPSLLD     $0x10, Z19, Z19
 	VCMPPS     $0x07, Z0, Z0, K1
@@ -12819,7 +12747,7 @@ rows398:
 
 row399:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VCMPPS    $0x07, Z0, Z0, K1
@@ -12890,112 +12818,114 @@ rows400:
 	VMOVDQA64     Z6, Z19
 	VPERMT2W      Z7, Z17, Z19
 	VMOVUPS       Z19, 192(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none401
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 	VEXTRACTI64X4 $0x00, Z10, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 256(DI)
+	VMOVUPD       Z18, 256(R11)
 	VEXTRACTI64X4 $0x01, Z10, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 320(DI)
+	VMOVUPD       Z18, 320(R11)
 	VEXTRACTI64X4 $0x00, Z11, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 384(DI)
+	VMOVUPD       Z18, 384(R11)
 	VEXTRACTI64X4 $0x01, Z11, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 448(DI)
+	VMOVUPD       Z18, 448(R11)
 	VEXTRACTI64X4 $0x00, Z12, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 512(DI)
+	VMOVUPD       Z18, 512(R11)
 	VEXTRACTI64X4 $0x01, Z12, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 576(DI)
+	VMOVUPD       Z18, 576(R11)
 	VEXTRACTI64X4 $0x00, Z13, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 640(DI)
+	VMOVUPD       Z18, 640(R11)
 	VEXTRACTI64X4 $0x01, Z13, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 704(DI)
+	VMOVUPD       Z18, 704(R11)
 	VEXTRACTI64X4 $0x00, Z14, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 768(DI)
+	VMOVUPD       Z18, 768(R11)
 	VEXTRACTI64X4 $0x01, Z14, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 832(DI)
+	VMOVUPD       Z18, 832(R11)
 	VEXTRACTI64X4 $0x00, Z15, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 896(DI)
+	VMOVUPD       Z18, 896(R11)
 	VEXTRACTI64X4 $0x01, Z15, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 960(DI)
+	VMOVUPD       Z18, 960(R11)
 
 none401:
 	JMP stored396
@@ -13032,9 +12962,11 @@ empty395:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -13054,8 +12986,9 @@ empty395:
 
 none402:
 stored396:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result392
 	JMP  over394
@@ -13071,19 +13004,17 @@ narrower391:
 	CMPQ R10, $0x00000040
 	JLT  narrower404
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over407
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result405:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty408
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -13097,7 +13028,8 @@ result405:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -13105,9 +13037,9 @@ result405:
 
 row410:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VPMOVZXWD  (R9)(R12*1), Z4
 	VPSLLD     $0x10, Z4, Z4
 	VCMPPS     $0x07, Z0, Z0, K1
@@ -13145,7 +13077,7 @@ rows411:
 
 row412:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VCMPPS    $0x07, Z0, Z0, K1
@@ -13184,64 +13116,66 @@ rows413:
 	VMOVDQA64     Z2, Z5
 	VPERMT2W      Z3, Z4, Z5
 	VMOVUPS       Z5, 64(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none414
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 	VEXTRACTI64X4 $0x00, Z10, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 256(DI)
+	VMOVUPD       Z18, 256(R11)
 	VEXTRACTI64X4 $0x01, Z10, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 320(DI)
+	VMOVUPD       Z18, 320(R11)
 	VEXTRACTI64X4 $0x00, Z11, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 384(DI)
+	VMOVUPD       Z18, 384(R11)
 	VEXTRACTI64X4 $0x01, Z11, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 448(DI)
+	VMOVUPD       Z18, 448(R11)
 
 none414:
 	JMP stored409
@@ -13266,9 +13200,11 @@ empty408:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -13280,8 +13216,9 @@ empty408:
 
 none415:
 stored409:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result405
 	JMP  over407
@@ -13296,19 +13233,17 @@ narrower404:
 	CMPQ R10, $0x00000020
 	JLT  narrower417
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over420
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result418:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty421
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -13318,7 +13253,8 @@ result418:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -13326,9 +13262,9 @@ result418:
 
 row423:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VPMOVZXWD  (R9)(R12*1), Z2
 	VPSLLD     $0x10, Z2, Z2
 	VCMPPS     $0x07, Z0, Z0, K1
@@ -13353,7 +13289,7 @@ rows424:
 
 row425:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VCMPPS    $0x07, Z0, Z0, K1
@@ -13376,40 +13312,42 @@ rows426:
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none427
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 
 none427:
 	JMP stored422
@@ -13428,9 +13366,11 @@ empty421:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -13438,8 +13378,9 @@ empty421:
 
 none428:
 stored422:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result418
 	JMP  over420
@@ -13454,19 +13395,17 @@ narrower417:
 	CMPQ R10, $0x00000010
 	JLT  narrower430
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over433
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result431:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty434
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -13474,7 +13413,8 @@ result431:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -13482,9 +13422,9 @@ result431:
 
 row436:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VPMOVZXWD  (R9)(R12*1), Z1
 	VPSLLD     $0x10, Z1, Z1
 	VCMPPS     $0x07, Z0, Z0, K1
@@ -13503,7 +13443,7 @@ rows437:
 
 row438:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VCMPPS    $0x07, Z0, Z0, K1
@@ -13519,28 +13459,30 @@ rows439:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none440
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 
 none440:
 	JMP stored435
@@ -13557,16 +13499,19 @@ empty434:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
 none441:
 stored435:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result431
 	JMP  over433
@@ -13584,19 +13529,17 @@ narrower430:
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
-	XORQ  R8, R8
+	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
 	JGE   over445
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
 
 result443:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty446
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -13604,7 +13547,8 @@ result443:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -13612,9 +13556,9 @@ result443:
 
 row448:
 	MOVQ        128(R11), R13
-	IMULQ       CX, R13
+	IMULQ       AX, R13
 	MOVQ        (R11), R12
-	IMULQ       CX, R12
+	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VCMPPS      $0x07, Z0, Z0, K2
@@ -13633,7 +13577,7 @@ rows449:
 
 row450:
 	MOVQ        (R11), R12
-	IMULQ       CX, R12
+	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VCMPPS      $0x07, Z0, Z0, K2
@@ -13649,29 +13593,31 @@ rows451:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none452
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K2
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K2
 	VPGATHERDQ    (SI)(Y1*8), K2, Z18
-	VMOVUPD       Z18, K1, (DI)
+	VMOVUPD       Z18, K1, (R11)
 	KSHIFTRW      $0x08, K1, K2
 	VEXTRACTI64X4 $0x01, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K3
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K3
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
-	VMOVUPD       Z18, K2, 64(DI)
+	VMOVUPD       Z18, K2, 64(R11)
 
 none452:
 	JMP stored447
@@ -13688,17 +13634,20 @@ empty446:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, K1, (SI)
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
 none453:
 stored447:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result443
 	JMP  over445
@@ -13706,44 +13655,50 @@ stored447:
 
 over445:
 done442:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
 // func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512F16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000100
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -13765,7 +13720,7 @@ few6:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none9
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip10
@@ -13774,7 +13729,8 @@ few6:
 skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -13782,9 +13738,9 @@ skip10:
 
 row11:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide13
 	VPBROADCASTW (R10), Y16
@@ -13863,7 +13819,7 @@ rows12:
 
 row15:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide17
 	VPBROADCASTW (R10), Y16
@@ -13933,7 +13889,8 @@ rows16:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -13941,9 +13898,9 @@ none9:
 
 row19:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Z16
 	VADDPS     Z16, Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
@@ -13994,7 +13951,7 @@ rows20:
 
 row21:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z16
 	VADDPS    Z16, Z0, Z0
 	VCVTPH2PS 32(R8)(R11*1), Z16
@@ -14042,109 +13999,110 @@ final24:
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU64 Y16, (AX)
-	VMOVDQU64 Y17, 32(AX)
+	VMOVDQU64 Y16, (DX)
+	VMOVDQU64 Y17, 32(DX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Y16, (AX)
-	VMOVNTDQ Y17, 32(AX)
+	VMOVNTDQ Y16, (DX)
+	VMOVNTDQ Y17, 32(DX)
 
 stored28:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU64 Y16, 64(AX)
-	VMOVDQU64 Y17, 96(AX)
+	VMOVDQU64 Y16, 64(DX)
+	VMOVDQU64 Y17, 96(DX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Y16, 64(AX)
-	VMOVNTDQ Y17, 96(AX)
+	VMOVNTDQ Y16, 64(DX)
+	VMOVNTDQ Y17, 96(DX)
 
 stored30:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU64 Y16, 128(AX)
-	VMOVDQU64 Y17, 160(AX)
+	VMOVDQU64 Y16, 128(DX)
+	VMOVDQU64 Y17, 160(DX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y16, 128(AX)
-	VMOVNTDQ Y17, 160(AX)
+	VMOVNTDQ Y16, 128(DX)
+	VMOVNTDQ Y17, 160(DX)
 
 stored32:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU64 Y16, 192(AX)
-	VMOVDQU64 Y17, 224(AX)
+	VMOVDQU64 Y16, 192(DX)
+	VMOVDQU64 Y17, 224(DX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ Y16, 192(AX)
-	VMOVNTDQ Y17, 224(AX)
+	VMOVNTDQ Y16, 192(DX)
+	VMOVNTDQ Y17, 224(DX)
 
 stored34:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around35
-	VMOVDQU64 Y16, 256(AX)
-	VMOVDQU64 Y17, 288(AX)
+	VMOVDQU64 Y16, 256(DX)
+	VMOVDQU64 Y17, 288(DX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Y16, 256(AX)
-	VMOVNTDQ Y17, 288(AX)
+	VMOVNTDQ Y16, 256(DX)
+	VMOVNTDQ Y17, 288(DX)
 
 stored36:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around37
-	VMOVDQU64 Y16, 320(AX)
-	VMOVDQU64 Y17, 352(AX)
+	VMOVDQU64 Y16, 320(DX)
+	VMOVDQU64 Y17, 352(DX)
 	JMP       stored38
 
 around37:
-	VMOVNTDQ Y16, 320(AX)
-	VMOVNTDQ Y17, 352(AX)
+	VMOVNTDQ Y16, 320(DX)
+	VMOVNTDQ Y17, 352(DX)
 
 stored38:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around39
-	VMOVDQU64 Y16, 384(AX)
-	VMOVDQU64 Y17, 416(AX)
+	VMOVDQU64 Y16, 384(DX)
+	VMOVDQU64 Y17, 416(DX)
 	JMP       stored40
 
 around39:
-	VMOVNTDQ Y16, 384(AX)
-	VMOVNTDQ Y17, 416(AX)
+	VMOVNTDQ Y16, 384(DX)
+	VMOVNTDQ Y17, 416(DX)
 
 stored40:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around41
-	VMOVDQU64 Y16, 448(AX)
-	VMOVDQU64 Y17, 480(AX)
+	VMOVDQU64 Y16, 448(DX)
+	VMOVDQU64 Y17, 480(DX)
 	JMP       stored42
 
 around41:
-	VMOVNTDQ Y16, 448(AX)
-	VMOVNTDQ Y17, 480(AX)
+	VMOVNTDQ Y16, 448(DX)
+	VMOVNTDQ Y17, 480(DX)
 
 stored42:
 stored25:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
@@ -14152,32 +14110,33 @@ stored25:
 special26:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow43
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
-	VMOVUPS Z8, 512(AX)
-	VMOVUPS Z9, 576(AX)
-	VMOVUPS Z10, 640(AX)
-	VMOVUPS Z11, 704(AX)
-	VMOVUPS Z12, 768(AX)
-	VMOVUPS Z13, 832(AX)
-	VMOVUPS Z14, 896(AX)
-	VMOVUPS Z15, 960(AX)
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
+	VMOVUPS Z8, 512(DX)
+	VMOVUPS Z9, 576(DX)
+	VMOVUPS Z10, 640(DX)
+	VMOVUPS Z11, 704(DX)
+	VMOVUPS Z12, 768(DX)
+	VMOVUPS Z13, 832(DX)
+	VMOVUPS Z14, 896(DX)
+	VMOVUPS Z15, 960(DX)
 	JMP     stored25
 
 narrow43:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip44
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty45
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X18, X18, X18
-	VCVTSI2SSQ   SI, X18, X18
+	VCVTSI2SSQ   R10, X18, X18
 	VBROADCASTSS X18, Z16
 	VDIVPS       Z16, Z0, Z0
 	VDIVPS       Z16, Z1, Z1
@@ -14200,37 +14159,37 @@ empty45:
 skip44:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip46
-	VCVTPH2PS (AX), Z16
+	VCVTPH2PS (DX), Z16
 	VADDPS    Z0, Z16, Z0
-	VCVTPH2PS 32(AX), Z16
+	VCVTPH2PS 32(DX), Z16
 	VADDPS    Z1, Z16, Z1
-	VCVTPH2PS 64(AX), Z16
+	VCVTPH2PS 64(DX), Z16
 	VADDPS    Z2, Z16, Z2
-	VCVTPH2PS 96(AX), Z16
+	VCVTPH2PS 96(DX), Z16
 	VADDPS    Z3, Z16, Z3
-	VCVTPH2PS 128(AX), Z16
+	VCVTPH2PS 128(DX), Z16
 	VADDPS    Z4, Z16, Z4
-	VCVTPH2PS 160(AX), Z16
+	VCVTPH2PS 160(DX), Z16
 	VADDPS    Z5, Z16, Z5
-	VCVTPH2PS 192(AX), Z16
+	VCVTPH2PS 192(DX), Z16
 	VADDPS    Z6, Z16, Z6
-	VCVTPH2PS 224(AX), Z16
+	VCVTPH2PS 224(DX), Z16
 	VADDPS    Z7, Z16, Z7
-	VCVTPH2PS 256(AX), Z16
+	VCVTPH2PS 256(DX), Z16
 	VADDPS    Z8, Z16, Z8
-	VCVTPH2PS 288(AX), Z16
+	VCVTPH2PS 288(DX), Z16
 	VADDPS    Z9, Z16, Z9
-	VCVTPH2PS 320(AX), Z16
+	VCVTPH2PS 320(DX), Z16
 	VADDPS    Z10, Z16, Z10
-	VCVTPH2PS 352(AX), Z16
+	VCVTPH2PS 352(DX), Z16
 	VADDPS    Z11, Z16, Z11
-	VCVTPH2PS 384(AX), Z16
+	VCVTPH2PS 384(DX), Z16
 	VADDPS    Z12, Z16, Z12
-	VCVTPH2PS 416(AX), Z16
+	VCVTPH2PS 416(DX), Z16
 	VADDPS    Z13, Z16, Z13
-	VCVTPH2PS 448(AX), Z16
+	VCVTPH2PS 448(DX), Z16
 	VADDPS    Z14, Z16, Z14
-	VCVTPH2PS 480(AX), Z16
+	VCVTPH2PS 480(DX), Z16
 	VADDPS    Z15, Z16, Z15
 
 skip46:
@@ -14241,25 +14200,25 @@ empty8:
 	JNE       summed23
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around47
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
-	VMOVDQU64 Z0, 256(AX)
-	VMOVDQU64 Z0, 320(AX)
-	VMOVDQU64 Z0, 384(AX)
-	VMOVDQU64 Z0, 448(AX)
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
 	JMP       stored48
 
 around47:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
-	VMOVNTDQ Z0, 256(AX)
-	VMOVNTDQ Z0, 320(AX)
-	VMOVNTDQ Z0, 384(AX)
-	VMOVNTDQ Z0, 448(AX)
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
 
 stored48:
 	JMP stored25
@@ -14281,26 +14240,24 @@ skip49:
 narrower2:
 	CMPQ R9, $0x00000080
 	JLT  narrower51
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over54
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result52:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few55
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany53
 
 few55:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -14314,7 +14271,7 @@ few55:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none58
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip59
@@ -14323,7 +14280,8 @@ few55:
 skip59:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -14331,9 +14289,9 @@ skip59:
 
 row60:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide62
 	VPBROADCASTW (R10), Y8
@@ -14384,7 +14342,7 @@ rows61:
 
 row64:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide66
 	VPBROADCASTW (R10), Y8
@@ -14430,7 +14388,8 @@ rows65:
 
 none58:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -14438,9 +14397,9 @@ none58:
 
 row68:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Z8
 	VADDPS     Z8, Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
@@ -14471,7 +14430,7 @@ rows69:
 
 row70:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z8
 	VADDPS    Z8, Z0, Z0
 	VCVTPH2PS 32(R8)(R11*1), Z8
@@ -14503,57 +14462,58 @@ final73:
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around76
-	VMOVDQU64 Y8, (AX)
-	VMOVDQU64 Y9, 32(AX)
+	VMOVDQU64 Y8, (DX)
+	VMOVDQU64 Y9, 32(DX)
 	JMP       stored77
 
 around76:
-	VMOVNTDQ Y8, (AX)
-	VMOVNTDQ Y9, 32(AX)
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
 
 stored77:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around78
-	VMOVDQU64 Y8, 64(AX)
-	VMOVDQU64 Y9, 96(AX)
+	VMOVDQU64 Y8, 64(DX)
+	VMOVDQU64 Y9, 96(DX)
 	JMP       stored79
 
 around78:
-	VMOVNTDQ Y8, 64(AX)
-	VMOVNTDQ Y9, 96(AX)
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
 
 stored79:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around80
-	VMOVDQU64 Y8, 128(AX)
-	VMOVDQU64 Y9, 160(AX)
+	VMOVDQU64 Y8, 128(DX)
+	VMOVDQU64 Y9, 160(DX)
 	JMP       stored81
 
 around80:
-	VMOVNTDQ Y8, 128(AX)
-	VMOVNTDQ Y9, 160(AX)
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
 
 stored81:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around82
-	VMOVDQU64 Y8, 192(AX)
-	VMOVDQU64 Y9, 224(AX)
+	VMOVDQU64 Y8, 192(DX)
+	VMOVDQU64 Y9, 224(DX)
 	JMP       stored83
 
 around82:
-	VMOVNTDQ Y8, 192(AX)
-	VMOVNTDQ Y9, 224(AX)
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
 
 stored83:
 stored74:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result52
 	JMP  over54
@@ -14561,24 +14521,25 @@ stored74:
 special75:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow84
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
-	VMOVUPS Z6, 384(AX)
-	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
+	VMOVUPS Z6, 384(DX)
+	VMOVUPS Z7, 448(DX)
 	JMP     stored74
 
 narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip85
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty86
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
-	VCVTSI2SSQ   SI, X19, X19
+	VCVTSI2SSQ   R10, X19, X19
 	VBROADCASTSS X19, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
@@ -14593,21 +14554,21 @@ empty86:
 skip85:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip87
-	VCVTPH2PS (AX), Z8
+	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
-	VCVTPH2PS 32(AX), Z8
+	VCVTPH2PS 32(DX), Z8
 	VADDPS    Z1, Z8, Z1
-	VCVTPH2PS 64(AX), Z8
+	VCVTPH2PS 64(DX), Z8
 	VADDPS    Z2, Z8, Z2
-	VCVTPH2PS 96(AX), Z8
+	VCVTPH2PS 96(DX), Z8
 	VADDPS    Z3, Z8, Z3
-	VCVTPH2PS 128(AX), Z8
+	VCVTPH2PS 128(DX), Z8
 	VADDPS    Z4, Z8, Z4
-	VCVTPH2PS 160(AX), Z8
+	VCVTPH2PS 160(DX), Z8
 	VADDPS    Z5, Z8, Z5
-	VCVTPH2PS 192(AX), Z8
+	VCVTPH2PS 192(DX), Z8
 	VADDPS    Z6, Z8, Z6
-	VCVTPH2PS 224(AX), Z8
+	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
 skip87:
@@ -14618,17 +14579,17 @@ empty57:
 	JNE       summed72
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around88
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
-	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
 	JMP       stored89
 
 around88:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
-	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
 
 stored89:
 	JMP stored74
@@ -14649,26 +14610,24 @@ skip90:
 narrower51:
 	CMPQ R9, $0x00000060
 	JLT  narrower92
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over95
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result93:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few96
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany94
 
 few96:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -14680,7 +14639,7 @@ few96:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none99
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip100
@@ -14689,7 +14648,8 @@ few96:
 skip100:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -14697,9 +14657,9 @@ skip100:
 
 row101:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide103
 	VPBROADCASTW (R10), Y6
@@ -14743,7 +14703,7 @@ rows102:
 
 row105:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide107
 	VPBROADCASTW (R10), Y6
@@ -14783,7 +14743,8 @@ rows106:
 
 none99:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -14791,9 +14752,9 @@ none99:
 
 row109:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Z6
 	VADDPS     Z6, Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
@@ -14819,7 +14780,7 @@ rows110:
 
 row111:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z6
 	VADDPS    Z6, Z0, Z0
 	VCVTPH2PS 32(R8)(R11*1), Z6
@@ -14847,44 +14808,45 @@ final114:
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around117
-	VMOVDQU64 Y6, (AX)
-	VMOVDQU64 Y7, 32(AX)
+	VMOVDQU64 Y6, (DX)
+	VMOVDQU64 Y7, 32(DX)
 	JMP       stored118
 
 around117:
-	VMOVNTDQ Y6, (AX)
-	VMOVNTDQ Y7, 32(AX)
+	VMOVNTDQ Y6, (DX)
+	VMOVNTDQ Y7, 32(DX)
 
 stored118:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around119
-	VMOVDQU64 Y6, 64(AX)
-	VMOVDQU64 Y7, 96(AX)
+	VMOVDQU64 Y6, 64(DX)
+	VMOVDQU64 Y7, 96(DX)
 	JMP       stored120
 
 around119:
-	VMOVNTDQ Y6, 64(AX)
-	VMOVNTDQ Y7, 96(AX)
+	VMOVNTDQ Y6, 64(DX)
+	VMOVNTDQ Y7, 96(DX)
 
 stored120:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around121
-	VMOVDQU64 Y6, 128(AX)
-	VMOVDQU64 Y7, 160(AX)
+	VMOVDQU64 Y6, 128(DX)
+	VMOVDQU64 Y7, 160(DX)
 	JMP       stored122
 
 around121:
-	VMOVNTDQ Y6, 128(AX)
-	VMOVNTDQ Y7, 160(AX)
+	VMOVNTDQ Y6, 128(DX)
+	VMOVNTDQ Y7, 160(DX)
 
 stored122:
 stored115:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result93
 	JMP  over95
@@ -14892,22 +14854,23 @@ stored115:
 special116:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow123
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
-	VMOVUPS Z4, 256(AX)
-	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	VMOVUPS Z4, 256(DX)
+	VMOVUPS Z5, 320(DX)
 	JMP     stored115
 
 narrow123:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip124
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty125
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
-	VCVTSI2SSQ   SI, X20, X20
+	VCVTSI2SSQ   R10, X20, X20
 	VBROADCASTSS X20, Z6
 	VDIVPS       Z6, Z0, Z0
 	VDIVPS       Z6, Z1, Z1
@@ -14920,17 +14883,17 @@ empty125:
 skip124:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip126
-	VCVTPH2PS (AX), Z6
+	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
-	VCVTPH2PS 32(AX), Z6
+	VCVTPH2PS 32(DX), Z6
 	VADDPS    Z1, Z6, Z1
-	VCVTPH2PS 64(AX), Z6
+	VCVTPH2PS 64(DX), Z6
 	VADDPS    Z2, Z6, Z2
-	VCVTPH2PS 96(AX), Z6
+	VCVTPH2PS 96(DX), Z6
 	VADDPS    Z3, Z6, Z3
-	VCVTPH2PS 128(AX), Z6
+	VCVTPH2PS 128(DX), Z6
 	VADDPS    Z4, Z6, Z4
-	VCVTPH2PS 160(AX), Z6
+	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
 skip126:
@@ -14941,15 +14904,15 @@ empty98:
 	JNE       summed113
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around127
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
-	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
 	JMP       stored128
 
 around127:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
-	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
 
 stored128:
 	JMP stored115
@@ -14970,26 +14933,24 @@ skip129:
 narrower92:
 	CMPQ R9, $0x00000040
 	JLT  narrower131
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over134
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result132:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few135
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany133
 
 few135:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -14999,7 +14960,7 @@ few135:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none138
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip139
@@ -15008,7 +14969,8 @@ few135:
 skip139:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -15016,9 +14978,9 @@ skip139:
 
 row140:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide142
 	VPBROADCASTW (R10), Y4
@@ -15055,7 +15017,7 @@ rows141:
 
 row144:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide146
 	VPBROADCASTW (R10), Y4
@@ -15089,7 +15051,8 @@ rows145:
 
 none138:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -15097,9 +15060,9 @@ none138:
 
 row148:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Z4
 	VADDPS     Z4, Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
@@ -15120,7 +15083,7 @@ rows149:
 
 row150:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z4
 	VADDPS    Z4, Z0, Z0
 	VCVTPH2PS 32(R8)(R11*1), Z4
@@ -15144,31 +15107,32 @@ final153:
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around156
-	VMOVDQU64 Y4, (AX)
-	VMOVDQU64 Y5, 32(AX)
+	VMOVDQU64 Y4, (DX)
+	VMOVDQU64 Y5, 32(DX)
 	JMP       stored157
 
 around156:
-	VMOVNTDQ Y4, (AX)
-	VMOVNTDQ Y5, 32(AX)
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
 
 stored157:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around158
-	VMOVDQU64 Y4, 64(AX)
-	VMOVDQU64 Y5, 96(AX)
+	VMOVDQU64 Y4, 64(DX)
+	VMOVDQU64 Y5, 96(DX)
 	JMP       stored159
 
 around158:
-	VMOVNTDQ Y4, 64(AX)
-	VMOVNTDQ Y5, 96(AX)
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
 
 stored159:
 stored154:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result132
 	JMP  over134
@@ -15176,20 +15140,21 @@ stored154:
 special155:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow160
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VMOVUPS Z2, 128(AX)
-	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
 	JMP     stored154
 
 narrow160:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip161
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty162
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
-	VCVTSI2SSQ   SI, X21, X21
+	VCVTSI2SSQ   R10, X21, X21
 	VBROADCASTSS X21, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
@@ -15200,13 +15165,13 @@ empty162:
 skip161:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip163
-	VCVTPH2PS (AX), Z4
+	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
-	VCVTPH2PS 32(AX), Z4
+	VCVTPH2PS 32(DX), Z4
 	VADDPS    Z1, Z4, Z1
-	VCVTPH2PS 64(AX), Z4
+	VCVTPH2PS 64(DX), Z4
 	VADDPS    Z2, Z4, Z2
-	VCVTPH2PS 96(AX), Z4
+	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
 skip163:
@@ -15217,13 +15182,13 @@ empty137:
 	JNE       summed152
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around164
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
 	JMP       stored165
 
 around164:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
 
 stored165:
 	JMP stored154
@@ -15244,26 +15209,24 @@ skip166:
 narrower131:
 	CMPQ R9, $0x00000020
 	JLT  narrower168
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over171
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result169:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few172
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany170
 
 few172:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	CMPQ   BX, SI
@@ -15271,7 +15234,7 @@ few172:
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none175
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip176
@@ -15280,7 +15243,8 @@ few172:
 skip176:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -15288,9 +15252,9 @@ skip176:
 
 row177:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide179
 	VPBROADCASTW (R10), Y2
@@ -15320,7 +15284,7 @@ rows178:
 
 row181:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide183
 	VPBROADCASTW (R10), Y2
@@ -15348,7 +15312,8 @@ rows182:
 
 none175:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -15356,9 +15321,9 @@ none175:
 
 row185:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Z2
 	VADDPS     Z2, Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
@@ -15374,7 +15339,7 @@ rows186:
 
 row187:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
 	VADDPS    Z2, Z0, Z0
 	VCVTPH2PS 32(R8)(R11*1), Z2
@@ -15394,18 +15359,19 @@ final190:
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around193
-	VMOVDQU64 Y2, (AX)
-	VMOVDQU64 Y3, 32(AX)
+	VMOVDQU64 Y2, (DX)
+	VMOVDQU64 Y3, 32(DX)
 	JMP       stored194
 
 around193:
-	VMOVNTDQ Y2, (AX)
-	VMOVNTDQ Y3, 32(AX)
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
 
 stored194:
 stored191:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result169
 	JMP  over171
@@ -15413,18 +15379,19 @@ stored191:
 special192:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow195
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
 	JMP     stored191
 
 narrow195:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip196
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty197
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   SI, X22, X22
+	VCVTSI2SSQ   R10, X22, X22
 	VBROADCASTSS X22, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
@@ -15433,9 +15400,9 @@ empty197:
 skip196:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip198
-	VCVTPH2PS (AX), Z2
+	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
-	VCVTPH2PS 32(AX), Z2
+	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
 skip198:
@@ -15446,11 +15413,11 @@ empty174:
 	JNE       summed189
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around199
-	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, (DX)
 	JMP       stored200
 
 around199:
-	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, (DX)
 
 stored200:
 	JMP stored191
@@ -15471,33 +15438,31 @@ skip201:
 narrower168:
 	CMPQ R9, $0x00000010
 	JLT  narrower203
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over206
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result204:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few207
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany205
 
 few207:
-	MOVQ   positions+32(FP), R10
-	LEAQ   (R10)(BX*8), BX
-	LEAQ   (R10)(SI*8), SI
 	VPXORD Z0, Z0, Z0
 	CMPQ   BX, SI
 	JGE    empty209
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none210
 	MOVQ   BX, R10
-	SUBQ   positions+32(FP), R10
+	SUBQ   CX, R10
 	SHRQ   $0x02, R10
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip211
@@ -15506,7 +15471,8 @@ few207:
 skip211:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -15514,9 +15480,9 @@ skip211:
 
 row212:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide214
 	VPBROADCASTW (R10), Y1
@@ -15543,7 +15509,7 @@ rows213:
 
 row216:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide218
 	VPBROADCASTW (R10), Y1
@@ -15568,7 +15534,8 @@ rows217:
 
 none210:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -15576,9 +15543,9 @@ none210:
 
 row220:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Z1
 	VADDPS     Z1, Z0, Z0
 	PREFETCHT0 (R8)(R12*1)
@@ -15592,7 +15559,7 @@ rows221:
 
 row222:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
@@ -15609,16 +15576,17 @@ final225:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around228
-	VMOVDQU64 Y1, (AX)
+	VMOVDQU64 Y1, (DX)
 	JMP       stored229
 
 around228:
-	VMOVNTDQ Y1, (AX)
+	VMOVNTDQ Y1, (DX)
 
 stored229:
 stored226:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result204
 	JMP  over206
@@ -15626,17 +15594,18 @@ stored226:
 special227:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow230
-	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, (DX)
 	JMP     stored226
 
 narrow230:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip231
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty232
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
-	VCVTSI2SSQ   SI, X23, X23
+	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
@@ -15644,7 +15613,7 @@ empty232:
 skip231:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip233
-	VCVTPH2PS (AX), Z1
+	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
 skip233:
@@ -15655,11 +15624,11 @@ empty209:
 	JNE       summed224
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around234
-	VMOVDQU64 Y0, (AX)
+	VMOVDQU64 Y0, (DX)
 	JMP       stored235
 
 around234:
-	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, (DX)
 
 stored235:
 	JMP stored226
@@ -15680,36 +15649,34 @@ skip236:
 narrower203:
 	TESTQ R9, R9
 	JLE   done237
-	MOVQ  $-1, AX
-	BZHIQ R9, AX, AX
-	KMOVW AX, K1
-	MOVQ  to+56(FP), AX
-	XORQ  DI, DI
+	MOVQ  $-1, DX
+	BZHIQ R9, DX, DX
+	KMOVW DX, K1
+	MOVQ  to+56(FP), DX
+	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
 	JGE   over240
+	MOVQ  (DI), BX
+	LEAQ  (CX)(BX*8), BX
 
 result238:
-	MOVQ  start+16(FP), R9
-	MOVQ  (R9)(DI*8), BX
-	MOVQ  8(R9)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R9
 	SUBQ  BX, R9
-	CMPQ  R9, $0x00000100
+	CMPQ  R9, $0x00000800
 	JLE   few241
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany239
 
 few241:
-	MOVQ   positions+32(FP), R9
-	LEAQ   (R9)(BX*8), BX
-	LEAQ   (R9)(SI*8), SI
 	VPXORD Z0, Z0, Z0
 	CMPQ   BX, SI
 	JGE    empty243
 	CMPQ   factors+48(FP), $0x00000000
 	JEQ    none244
 	MOVQ   BX, R9
-	SUBQ   positions+32(FP), R9
+	SUBQ   CX, R9
 	SHRQ   $0x02, R9
 	TESTQ  $0x00000020, mode+80(FP)
 	JEQ    skip245
@@ -15718,7 +15685,8 @@ few241:
 skip245:
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -15726,9 +15694,9 @@ skip245:
 
 row246:
 	MOVQ         128(R10), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	MOVQ         (R10), R11
-	IMULQ        CX, R11
+	IMULQ        AX, R11
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide248
 	VPBROADCASTW (R9), Y1
@@ -15755,7 +15723,7 @@ rows247:
 
 row250:
 	MOVQ         (R10), R11
-	IMULQ        CX, R11
+	IMULQ        AX, R11
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide252
 	VPBROADCASTW (R9), Y1
@@ -15780,7 +15748,8 @@ rows251:
 
 none244:
 	MOVQ    BX, R9
-	LEAQ    -128(DX), R12
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
@@ -15788,9 +15757,9 @@ none244:
 
 row254:
 	MOVQ        128(R9), R11
-	IMULQ       CX, R11
+	IMULQ       AX, R11
 	MOVQ        (R9), R10
-	IMULQ       CX, R10
+	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	PREFETCHT0  (R8)(R11*1)
@@ -15804,7 +15773,7 @@ rows255:
 
 row256:
 	MOVQ        (R9), R10
-	IMULQ       CX, R10
+	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
@@ -15819,11 +15788,12 @@ summed258:
 
 final259:
 	VCVTPS2PH $0x00, Z0, Y1
-	VMOVDQU16 Y1, K1, (AX)
+	VMOVDQU16 Y1, K1, (DX)
 
 stored260:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result238
 	JMP  over240
@@ -15831,17 +15801,18 @@ stored260:
 special261:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow262
-	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z0, K1, (DX)
 	JMP     stored260
 
 narrow262:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip263
-	SUBQ         BX, SI
+	MOVQ         SI, R9
+	SUBQ         BX, R9
 	JEQ          empty264
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
-	VCVTSI2SSQ   SI, X24, X24
+	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
@@ -15849,7 +15820,7 @@ empty264:
 skip263:
 	TESTQ       $0x00000001, mode+80(FP)
 	JEQ         skip265
-	VCVTPH2PS.Z (AX), K1, Z1
+	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
 skip265:
@@ -15863,22 +15834,30 @@ tooMany239:
 
 over240:
 done237:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
 // func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none266
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none266:
 	MOVQ rows+0(FP), R9
@@ -15888,25 +15867,23 @@ tile267:
 	CMPQ R10, $0x00000080
 	JLT  narrower268
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over271
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result269:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few272
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany270
 
 few272:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -15922,7 +15899,8 @@ few272:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -15930,13 +15908,13 @@ few272:
 
 row274:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
+	VPBROADCASTD (DX)(R13*1), Z8
 	VCVTPH2PS    (R9)(R14*1), Z9
 	VPCMPEQD     (R12), Z8, K1
 	VADDPS       Z9, Z0, K1, Z0
@@ -15975,11 +15953,11 @@ rows275:
 
 row276:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z8
+	VPBROADCASTD (DX)(R13*1), Z8
 	VCVTPH2PS    (R9)(R14*1), Z9
 	VPCMPEQD     (R12), Z8, K1
 	VADDPS       Z9, Z0, K1, Z0
@@ -16067,8 +16045,9 @@ around288:
 
 stored289:
 stored280:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result269
 	JMP  over271
@@ -16089,11 +16068,12 @@ special281:
 narrow290:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip291
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty292
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
-	VCVTSI2SSQ   DI, X10, X10
+	VCVTSI2SSQ   R11, X10, X10
 	VBROADCASTSS X10, Z8
 	VDIVPS       Z8, Z0, Z0
 	VDIVPS       Z8, Z1, Z1
@@ -16166,25 +16146,23 @@ narrower268:
 	CMPQ R10, $0x00000040
 	JLT  narrower298
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over301
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result299:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few302
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany300
 
 few302:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -16196,7 +16174,8 @@ few302:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -16204,13 +16183,13 @@ few302:
 
 row304:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z4
+	VPBROADCASTD (DX)(R13*1), Z4
 	VCVTPH2PS    (R9)(R14*1), Z5
 	VPCMPEQD     (R12), Z4, K1
 	VADDPS       Z5, Z0, K1, Z0
@@ -16235,11 +16214,11 @@ rows305:
 
 row306:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z4
+	VPBROADCASTD (DX)(R13*1), Z4
 	VCVTPH2PS    (R9)(R14*1), Z5
 	VPCMPEQD     (R12), Z4, K1
 	VADDPS       Z5, Z0, K1, Z0
@@ -16289,8 +16268,9 @@ around314:
 
 stored315:
 stored310:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result299
 	JMP  over301
@@ -16307,11 +16287,12 @@ special311:
 narrow316:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip317
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty318
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
-	VCVTSI2SSQ   DI, X11, X11
+	VCVTSI2SSQ   R11, X11, X11
 	VBROADCASTSS X11, Z4
 	VDIVPS       Z4, Z0, Z0
 	VDIVPS       Z4, Z1, Z1
@@ -16367,25 +16348,23 @@ narrower298:
 	CMPQ R10, $0x00000020
 	JLT  narrower324
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over327
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result325:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few328
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany326
 
 few328:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
@@ -16395,7 +16374,8 @@ few328:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -16403,13 +16383,13 @@ few328:
 
 row330:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z2
+	VPBROADCASTD (DX)(R13*1), Z2
 	VCVTPH2PS    (R9)(R14*1), Z3
 	VPCMPEQD     (R12), Z2, K1
 	VADDPS       Z3, Z0, K1, Z0
@@ -16427,11 +16407,11 @@ rows331:
 
 row332:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z2
+	VPBROADCASTD (DX)(R13*1), Z2
 	VCVTPH2PS    (R9)(R14*1), Z3
 	VPCMPEQD     (R12), Z2, K1
 	VADDPS       Z3, Z0, K1, Z0
@@ -16462,8 +16442,9 @@ around338:
 
 stored339:
 stored336:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result325
 	JMP  over327
@@ -16478,11 +16459,12 @@ special337:
 narrow340:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip341
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty342
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
-	VCVTSI2SSQ   DI, X12, X12
+	VCVTSI2SSQ   R11, X12, X12
 	VBROADCASTSS X12, Z2
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
@@ -16530,25 +16512,23 @@ narrower324:
 	CMPQ R10, $0x00000010
 	JLT  narrower348
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over351
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result349:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few352
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany350
 
 few352:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
 	JGE     empty353
@@ -16557,7 +16537,8 @@ few352:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -16565,13 +16546,13 @@ few352:
 
 row354:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VCVTPH2PS    (R9)(R14*1), Z2
 	VPCMPEQD     (R12), Z1, K1
 	VADDPS       Z2, Z0, K1, Z0
@@ -16586,11 +16567,11 @@ rows355:
 
 row356:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VCVTPH2PS    (R9)(R14*1), Z2
 	VPCMPEQD     (R12), Z1, K1
 	VADDPS       Z2, Z0, K1, Z0
@@ -16615,8 +16596,9 @@ around362:
 
 stored363:
 stored360:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result349
 	JMP  over351
@@ -16630,11 +16612,12 @@ special361:
 narrow364:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip365
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty366
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
-	VCVTSI2SSQ   DI, X13, X13
+	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
@@ -16682,25 +16665,23 @@ narrower348:
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
-	XORQ  R8, R8
+	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
 	JGE   over374
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
 
 result372:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few375
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany373
 
 few375:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
 	JGE     empty376
@@ -16709,7 +16690,8 @@ few375:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -16717,13 +16699,13 @@ few375:
 
 row377:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
 	VPCMPEQD     (R12), Z1, K1, K2
 	VADDPS       Z2, Z0, K2, Z0
@@ -16738,11 +16720,11 @@ rows378:
 
 row379:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Z1
+	VPBROADCASTD (DX)(R13*1), Z1
 	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
 	VPCMPEQD     (R12), Z1, K1, K2
 	VADDPS       Z2, Z0, K2, Z0
@@ -16760,8 +16742,9 @@ final382:
 	VMOVDQU16 Y1, K1, (BX)
 
 stored383:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result372
 	JMP  over374
@@ -16775,11 +16758,12 @@ special384:
 narrow385:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip386
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty387
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
-	VCVTSI2SSQ   DI, X14, X14
+	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
@@ -16801,22 +16785,30 @@ tooMany373:
 
 over374:
 done371:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none389
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none389:
 	MOVQ rows+0(FP), R9
@@ -16826,19 +16818,17 @@ tile390:
 	CMPQ R10, $0x00000080
 	JLT  narrower391
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over394
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result392:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty395
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -16860,7 +16850,8 @@ result392:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -16868,9 +16859,9 @@ result392:
 
 row397:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VCVTPH2PS  (R9)(R12*1), Z19
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z19, K1, K1
@@ -16926,7 +16917,7 @@ rows398:
 
 row399:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z19, K1, K1
@@ -16989,112 +16980,114 @@ rows400:
 	VCVTPS2PH     $0x00, Z7, Y19
 	VMOVUPS       Y17, 192(BX)
 	VMOVUPS       Y19, 224(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none401
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 	VEXTRACTI64X4 $0x00, Z10, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 256(DI)
+	VMOVUPD       Z18, 256(R11)
 	VEXTRACTI64X4 $0x01, Z10, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 320(DI)
+	VMOVUPD       Z18, 320(R11)
 	VEXTRACTI64X4 $0x00, Z11, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 384(DI)
+	VMOVUPD       Z18, 384(R11)
 	VEXTRACTI64X4 $0x01, Z11, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 448(DI)
+	VMOVUPD       Z18, 448(R11)
 	VEXTRACTI64X4 $0x00, Z12, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 512(DI)
+	VMOVUPD       Z18, 512(R11)
 	VEXTRACTI64X4 $0x01, Z12, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 576(DI)
+	VMOVUPD       Z18, 576(R11)
 	VEXTRACTI64X4 $0x00, Z13, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 640(DI)
+	VMOVUPD       Z18, 640(R11)
 	VEXTRACTI64X4 $0x01, Z13, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 704(DI)
+	VMOVUPD       Z18, 704(R11)
 	VEXTRACTI64X4 $0x00, Z14, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 768(DI)
+	VMOVUPD       Z18, 768(R11)
 	VEXTRACTI64X4 $0x01, Z14, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 832(DI)
+	VMOVUPD       Z18, 832(R11)
 	VEXTRACTI64X4 $0x00, Z15, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 896(DI)
+	VMOVUPD       Z18, 896(R11)
 	VEXTRACTI64X4 $0x01, Z15, Y17
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
-	VMOVUPD       Z18, 960(DI)
+	VMOVUPD       Z18, 960(R11)
 
 none401:
 	JMP stored396
@@ -17131,9 +17124,11 @@ empty395:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -17153,8 +17148,9 @@ empty395:
 
 none402:
 stored396:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result392
 	JMP  over394
@@ -17170,19 +17166,17 @@ narrower391:
 	CMPQ R10, $0x00000040
 	JLT  narrower404
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over407
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result405:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty408
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -17196,7 +17190,8 @@ result405:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -17204,9 +17199,9 @@ result405:
 
 row410:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VCVTPH2PS  (R9)(R12*1), Z4
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z4, K1, K1
@@ -17240,7 +17235,7 @@ rows411:
 
 row412:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z4, K1, K1
@@ -17275,64 +17270,66 @@ rows413:
 	VCVTPS2PH     $0x00, Z3, Y5
 	VMOVUPS       Y4, 64(BX)
 	VMOVUPS       Y5, 96(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none414
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 	VEXTRACTI64X4 $0x00, Z10, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 256(DI)
+	VMOVUPD       Z18, 256(R11)
 	VEXTRACTI64X4 $0x01, Z10, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 320(DI)
+	VMOVUPD       Z18, 320(R11)
 	VEXTRACTI64X4 $0x00, Z11, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 384(DI)
+	VMOVUPD       Z18, 384(R11)
 	VEXTRACTI64X4 $0x01, Z11, Y4
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
-	VMOVUPD       Z18, 448(DI)
+	VMOVUPD       Z18, 448(R11)
 
 none414:
 	JMP stored409
@@ -17357,9 +17354,11 @@ empty408:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -17371,8 +17370,9 @@ empty408:
 
 none415:
 stored409:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result405
 	JMP  over407
@@ -17387,19 +17387,17 @@ narrower404:
 	CMPQ R10, $0x00000020
 	JLT  narrower417
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over420
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result418:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty421
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -17409,7 +17407,8 @@ result418:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -17417,9 +17416,9 @@ result418:
 
 row423:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VCVTPH2PS  (R9)(R12*1), Z2
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z2, K1, K1
@@ -17442,7 +17441,7 @@ rows424:
 
 row425:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z2, K1, K1
@@ -17463,40 +17462,42 @@ rows426:
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none427
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 	VEXTRACTI64X4 $0x00, Z9, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 128(DI)
+	VMOVUPD       Z18, 128(R11)
 	VEXTRACTI64X4 $0x01, Z9, Y2
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
-	VMOVUPD       Z18, 192(DI)
+	VMOVUPD       Z18, 192(R11)
 
 none427:
 	JMP stored422
@@ -17515,9 +17516,11 @@ empty421:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 	VMOVUPD      Z17, 128(SI)
@@ -17525,8 +17528,9 @@ empty421:
 
 none428:
 stored422:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result418
 	JMP  over420
@@ -17541,19 +17545,17 @@ narrower417:
 	CMPQ R10, $0x00000010
 	JLT  narrower430
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over433
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result431:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty434
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -17561,7 +17563,8 @@ result431:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -17569,9 +17572,9 @@ result431:
 
 row436:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VCVTPH2PS  (R9)(R12*1), Z1
 	VCMPPS     $0x07, Z0, Z0, K1
 	VCMPPS     $0x16, Z0, Z1, K1, K1
@@ -17589,7 +17592,7 @@ rows437:
 
 row438:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
 	VCMPPS    $0x07, Z0, Z0, K1
 	VCMPPS    $0x16, Z0, Z1, K1, K1
@@ -17603,28 +17606,30 @@ row438:
 rows439:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none440
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, (DI)
+	VMOVUPD       Z18, (R11)
 	VEXTRACTI64X4 $0x01, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K1
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K1
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
-	VMOVUPD       Z18, 64(DI)
+	VMOVUPD       Z18, 64(R11)
 
 none440:
 	JMP stored435
@@ -17640,16 +17645,19 @@ empty434:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
 none441:
 stored435:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result431
 	JMP  over433
@@ -17667,19 +17675,17 @@ narrower430:
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
-	XORQ  R8, R8
+	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
 	JGE   over445
+	MOVQ  (R8), SI
+	LEAQ  (CX)(SI*8), SI
 
 result443:
-	MOVQ         start+16(FP), R11
-	MOVQ         (R11)(R8*8), SI
-	MOVQ         8(R11)(R8*8), DI
+	MOVQ         8(R8), DI
+	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	MOVQ         positions+32(FP), R11
-	LEAQ         (R11)(SI*8), SI
-	LEAQ         (R11)(DI*8), DI
 	CMPQ         SI, DI
 	JGE          empty446
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
@@ -17687,7 +17693,8 @@ result443:
 	VPXORD       Z16, Z16, Z16
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	MOVQ         SI, R11
-	LEAQ         -128(DX), R14
+	MOVQ         known+40(FP), R14
+	SUBQ         $0x00000080, R14
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
@@ -17695,9 +17702,9 @@ result443:
 
 row448:
 	MOVQ        128(R11), R13
-	IMULQ       CX, R13
+	IMULQ       AX, R13
 	MOVQ        (R11), R12
-	IMULQ       CX, R12
+	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
 	VCMPPS      $0x07, Z0, Z0, K2
 	VCMPPS      $0x16, Z0, Z1, K2, K2
@@ -17715,7 +17722,7 @@ rows449:
 
 row450:
 	MOVQ        (R11), R12
-	IMULQ       CX, R12
+	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
 	VCMPPS      $0x07, Z0, Z0, K2
 	VCMPPS      $0x16, Z0, Z1, K2, K2
@@ -17729,29 +17736,31 @@ row450:
 rows451:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
-	LEAQ          (AX)(SI*1), SI
+	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
 	JEQ           none452
-	MOVQ          columns+72(FP), DI
-	SUBQ          R10, DI
-	SHLQ          $0x03, DI
-	ADDQ          choice+80(FP), DI
-	MOVQ          choiceApart+88(FP), R11
-	IMULQ         R8, R11
-	ADDQ          R11, DI
+	MOVQ          columns+72(FP), R11
+	SUBQ          R10, R11
+	SHLQ          $0x03, R11
+	ADDQ          choice+80(FP), R11
+	MOVQ          R8, R12
+	SUBQ          start+16(FP), R12
+	SHRQ          $0x03, R12
+	IMULQ         choiceApart+88(FP), R12
+	ADDQ          R12, R11
 	VEXTRACTI64X4 $0x00, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K2
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K2
 	VPGATHERDQ    (SI)(Y1*8), K2, Z18
-	VMOVUPD       Z18, K1, (DI)
+	VMOVUPD       Z18, K1, (R11)
 	KSHIFTRW      $0x08, K1, K2
 	VEXTRACTI64X4 $0x01, Z8, Y1
 	VPXORD        Z18, Z18, Z18
-	MOVL          $0xffffffff, R11
-	KMOVW         R11, K3
+	MOVL          $0xffffffff, R12
+	KMOVW         R12, K3
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
-	VMOVUPD       Z18, K2, 64(DI)
+	VMOVUPD       Z18, K2, 64(R11)
 
 none452:
 	JMP stored447
@@ -17767,17 +17776,20 @@ empty446:
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
 	ADDQ         choice+80(FP), SI
-	MOVQ         choiceApart+88(FP), DI
-	IMULQ        R8, DI
-	ADDQ         DI, SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
 	VMOVUPD      Z17, K1, (SI)
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
 none453:
 stored447:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result443
 	JMP  over445
@@ -17785,44 +17797,50 @@ stored447:
 
 over445:
 done442:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
 // func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000040
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17836,11 +17854,12 @@ few6:
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none9
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -17848,9 +17867,9 @@ few6:
 
 row10:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Y8, Y9
@@ -17883,7 +17902,7 @@ rows11:
 
 row14:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Y8, Y9
@@ -17911,7 +17930,8 @@ rows15:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -17919,9 +17939,9 @@ none9:
 
 row18:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     32(R8)(R11*1), Y1, Y1
@@ -17944,7 +17964,7 @@ rows19:
 
 row20:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	VADDPS 64(R8)(R11*1), Y2, Y2
@@ -17966,76 +17986,57 @@ summed22:
 final23:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around26
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	VMOVDQU Y6, 192(DX)
+	VMOVDQU Y7, 224(DX)
 	JMP     stored27
 
 around26:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored27:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored29
-
-around28:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored29:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around30
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	JMP     stored31
-
-around30:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
-
-stored31:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around32
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
-	JMP     stored33
-
-around32:
-	VMOVNTDQ Y6, 192(AX)
-	VMOVNTDQ Y7, 224(AX)
-
-stored33:
 stored24:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
 special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow34
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	VMOVUPS Y4, 128(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	VMOVUPS Y7, 224(AX)
+	JEQ     narrow28
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	VMOVUPS Y6, 192(DX)
+	VMOVUPS Y7, 224(DX)
 	JMP     stored24
 
-narrow34:
+narrow28:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip35
-	SUBQ         BX, SI
-	JEQ          empty36
-	SHRQ         $0x03, SI
+	JEQ          skip29
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty30
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   SI, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -18046,38 +18047,38 @@ narrow34:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty36:
-skip35:
+empty30:
+skip29:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip37
+	JEQ       skip31
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip38
-	VPMOVZXWD (AX), Y8
+	JEQ       skip32
+	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(AX), Y8
+	VPMOVZXWD 16(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(AX), Y8
+	VPMOVZXWD 32(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(AX), Y8
+	VPMOVZXWD 48(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(AX), Y8
+	VPMOVZXWD 64(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(AX), Y8
+	VPMOVZXWD 80(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(AX), Y8
+	VPMOVZXWD 96(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(AX), Y8
+	VPMOVZXWD 112(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip38:
+skip32:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -18095,14 +18096,14 @@ skip38:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
-	VMOVDQU   Y0, (AX)
-	JMP       stored40
+	JNE       around33
+	VMOVDQU   Y0, (DX)
+	JMP       stored34
 
-around39:
-	VMOVNTDQ Y0, (AX)
+around33:
+	VMOVNTDQ Y0, (DX)
 
-stored40:
+stored34:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -18120,14 +18121,14 @@ stored40:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored42
+	JNE       around35
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored36
 
-around41:
-	VMOVNTDQ Y0, 32(AX)
+around35:
+	VMOVNTDQ Y0, 32(DX)
 
-stored42:
+stored36:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -18145,14 +18146,14 @@ stored42:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around43
-	VMOVDQU   Y0, 64(AX)
-	JMP       stored44
+	JNE       around37
+	VMOVDQU   Y0, 64(DX)
+	JMP       stored38
 
-around43:
-	VMOVNTDQ Y0, 64(AX)
+around37:
+	VMOVNTDQ Y0, 64(DX)
 
-stored44:
+stored38:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -18170,162 +18171,162 @@ stored44:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around45
-	VMOVDQU   Y0, 96(AX)
-	JMP       stored46
+	JNE       around39
+	VMOVDQU   Y0, 96(DX)
+	JMP       stored40
 
-around45:
-	VMOVNTDQ Y0, 96(AX)
+around39:
+	VMOVNTDQ Y0, 96(DX)
 
-stored46:
+stored40:
 	JMP stored24
 
-skip37:
+skip31:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip47
+	JEQ       skip41
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip48
-	VCVTPH2PS (AX), Y8
+	JEQ       skip42
+	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(AX), Y8
+	VCVTPH2PS 16(DX), Y8
 	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(AX), Y8
+	VCVTPH2PS 32(DX), Y8
 	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(AX), Y8
+	VCVTPH2PS 48(DX), Y8
 	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(AX), Y8
+	VCVTPH2PS 64(DX), Y8
 	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(AX), Y8
+	VCVTPH2PS 80(DX), Y8
 	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(AX), Y8
+	VCVTPH2PS 96(DX), Y8
 	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(AX), Y8
+	VCVTPH2PS 112(DX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip48:
+skip42:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around49
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored50
+	JNE       around43
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored44
 
-around49:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
+around43:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored50:
+stored44:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around51
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored52
+	JNE       around45
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored46
 
-around51:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
+around45:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
-stored52:
+stored46:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
-	VMOVDQU   X0, 64(AX)
-	VMOVDQU   X1, 80(AX)
-	JMP       stored54
+	JNE       around47
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
+	JMP       stored48
 
-around53:
-	VMOVNTDQ X0, 64(AX)
-	VMOVNTDQ X1, 80(AX)
+around47:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
-stored54:
+stored48:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around55
-	VMOVDQU   X0, 96(AX)
-	VMOVDQU   X1, 112(AX)
-	JMP       stored56
+	JNE       around49
+	VMOVDQU   X0, 96(DX)
+	VMOVDQU   X1, 112(DX)
+	JMP       stored50
 
-around55:
-	VMOVNTDQ X0, 96(AX)
-	VMOVNTDQ X1, 112(AX)
+around49:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
 
-stored56:
+stored50:
 	JMP stored24
 
-skip47:
+skip41:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip57
-	VMOVUPS (AX), Y8
+	JEQ     skip51
+	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(AX), Y8
+	VMOVUPS 32(DX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(AX), Y8
+	VMOVUPS 64(DX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(AX), Y8
+	VMOVUPS 96(DX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(AX), Y8
+	VMOVUPS 128(DX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(AX), Y8
+	VMOVUPS 160(DX), Y8
 	VADDPS  Y5, Y8, Y5
-	VMOVUPS 192(AX), Y8
+	VMOVUPS 192(DX), Y8
 	VADDPS  Y6, Y8, Y6
-	VMOVUPS 224(AX), Y8
+	VMOVUPS 224(DX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip57:
+skip51:
 	JMP final23
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed22
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip52
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	JMP     stored60
+	JNE     around53
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	JMP     stored54
 
-around59:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
+around53:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored60:
+stored54:
 	JMP stored24
 
-skip58:
+skip52:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around61
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	VMOVDQU Y0, 128(AX)
-	VMOVDQU Y0, 160(AX)
-	VMOVDQU Y0, 192(AX)
-	VMOVDQU Y0, 224(AX)
-	JMP     stored62
+	JNE     around55
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	VMOVDQU Y0, 192(DX)
+	VMOVDQU Y0, 224(DX)
+	JMP     stored56
 
-around61:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
-	VMOVNTDQ Y0, 128(AX)
-	VMOVNTDQ Y0, 160(AX)
-	VMOVNTDQ Y0, 192(AX)
-	VMOVNTDQ Y0, 224(AX)
+around55:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
-stored62:
+stored56:
 	JMP stored24
 
 tooMany4:
@@ -18335,60 +18336,59 @@ over5:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip63
+	JEQ   skip57
 	SUBQ  $0x00000080, to+56(FP)
 
-skip63:
+skip57:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower65
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower59
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over68
+	JGE  over62
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result66:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result60:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few69
+	CMPQ  R10, $0x00000800
+	JLE   few63
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany67
+	JEQ   tooMany61
 
-few69:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few63:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty71
+	JGE     empty65
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none72
+	JEQ     none66
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows74
+	JGE     rows68
 
-row73:
+row67:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Y4, Y5
@@ -18403,15 +18403,15 @@ row73:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row73
+	JLT          row67
 
-rows74:
+rows68:
 	CMPQ R11, SI
-	JGE  rows78
+	JGE  rows72
 
-row77:
+row71:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Y4, Y5
@@ -18424,24 +18424,25 @@ row77:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row77
+	JLT          row71
 
-rows78:
-	JMP summed70
+rows72:
+	JMP summed64
 
-none72:
+none66:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows82
+	JGE     rows76
 
-row81:
+row75:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     32(R8)(R11*1), Y1, Y1
@@ -18450,102 +18451,97 @@ row81:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row81
+	JLT        row75
 
-rows82:
+rows76:
 	CMPQ R10, SI
-	JGE  rows84
+	JGE  rows78
 
-row83:
+row77:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	VADDPS 64(R8)(R11*1), Y2, Y2
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row83
+	JLT    row77
 
-rows84:
-summed70:
-summed85:
+rows78:
+summed64:
+summed79:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special88
+	JNE  special82
 
-final86:
+final80:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around89
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored90
+	JNE     around83
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	JMP     stored84
 
-around89:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
+around83:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
-stored90:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around91
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored92
-
-around91:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored92:
-stored87:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored84:
+stored81:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result66
-	JMP  over68
+	JLT  result60
+	JMP  over62
 
-special88:
+special82:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow93
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	JMP     stored87
+	JEQ     narrow85
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	JMP     stored81
 
-narrow93:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip94
-	SUBQ         BX, SI
-	JEQ          empty95
-	SHRQ         $0x03, SI
+	JEQ          skip86
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty87
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   SI, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty95:
-skip94:
+empty87:
+skip86:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip96
+	JEQ       skip88
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip97
-	VPMOVZXWD (AX), Y4
+	JEQ       skip89
+	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(AX), Y4
+	VPMOVZXWD 16(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(AX), Y4
+	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(AX), Y4
+	VPMOVZXWD 48(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip97:
+skip89:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -18563,14 +18559,14 @@ skip97:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
-	VMOVDQU   Y0, (AX)
-	JMP       stored99
+	JNE       around90
+	VMOVDQU   Y0, (DX)
+	JMP       stored91
 
-around98:
-	VMOVNTDQ Y0, (AX)
+around90:
+	VMOVNTDQ Y0, (DX)
 
-stored99:
+stored91:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -18588,168 +18584,167 @@ stored99:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around100
-	VMOVDQU   Y0, 32(AX)
-	JMP       stored101
+	JNE       around92
+	VMOVDQU   Y0, 32(DX)
+	JMP       stored93
 
-around100:
-	VMOVNTDQ Y0, 32(AX)
+around92:
+	VMOVNTDQ Y0, 32(DX)
 
-stored101:
-	JMP stored87
+stored93:
+	JMP stored81
 
-skip96:
+skip88:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip102
+	JEQ       skip94
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip103
-	VCVTPH2PS (AX), Y4
+	JEQ       skip95
+	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(AX), Y4
+	VCVTPH2PS 16(DX), Y4
 	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(AX), Y4
+	VCVTPH2PS 32(DX), Y4
 	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(AX), Y4
+	VCVTPH2PS 48(DX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip103:
+skip95:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around104
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored105
+	JNE       around96
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored97
 
-around104:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
+around96:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored105:
+stored97:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
-	JMP       stored107
+	JNE       around98
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
+	JMP       stored99
 
-around106:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
+around98:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
-stored107:
-	JMP stored87
+stored99:
+	JMP stored81
 
-skip102:
+skip94:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip108
-	VMOVUPS (AX), Y4
+	JEQ     skip100
+	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(DX), Y4
 	VADDPS  Y1, Y4, Y1
-	VMOVUPS 64(AX), Y4
+	VMOVUPS 64(DX), Y4
 	VADDPS  Y2, Y4, Y2
-	VMOVUPS 96(AX), Y4
+	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip108:
-	JMP final86
+skip100:
+	JMP final80
 
-empty71:
+empty65:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed85
+	JNE     summed79
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip109
+	JEQ     skip101
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around110
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	JMP     stored111
+	JNE     around102
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored103
 
-around110:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
+around102:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored111:
-	JMP stored87
+stored103:
+	JMP stored81
 
-skip109:
+skip101:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around112
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	JMP     stored113
+	JNE     around104
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	JMP     stored105
 
-around112:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
+around104:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored113:
-	JMP stored87
+stored105:
+	JMP stored81
 
-tooMany67:
+tooMany61:
 	MOVQ DI, results+24(FP)
 
-over68:
+over62:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip114
+	JEQ   skip106
 	SUBQ  $0x00000040, to+56(FP)
 
-skip114:
+skip106:
 	SUBQ $0x00000020, R9
 
-narrower65:
+narrower59:
 	CMPQ R9, $0x00000010
-	JLT  narrower116
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower108
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over119
+	JGE  over111
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result117:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result109:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few120
+	CMPQ  R10, $0x00000800
+	JLE   few112
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany118
+	JEQ   tooMany110
 
-few120:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few112:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty122
+	JGE     empty114
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none123
+	JEQ     none115
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows125
+	JGE     rows117
 
-row124:
+row116:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Y2, Y3
@@ -18759,15 +18754,15 @@ row124:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row124
+	JLT          row116
 
-rows125:
+rows117:
 	CMPQ R11, SI
-	JGE  rows129
+	JGE  rows121
 
-row128:
+row120:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x04, R10
 	VMULPS       (R8)(R12*1), Y2, Y3
@@ -18776,102 +18771,105 @@ row128:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row128
+	JLT          row120
 
-rows129:
-	JMP summed121
+rows121:
+	JMP summed113
 
-none123:
+none115:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows133
+	JGE     rows125
 
-row132:
+row124:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPS     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row132
+	JLT        row124
 
-rows133:
+rows125:
 	CMPQ R10, SI
-	JGE  rows135
+	JGE  rows127
 
-row134:
+row126:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row134
+	JLT    row126
 
-rows135:
-summed121:
-summed136:
+rows127:
+summed113:
+summed128:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special139
+	JNE  special131
 
-final137:
+final129:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around140
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored141
+	JNE     around132
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored133
 
-around140:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
+around132:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
 
-stored141:
-stored138:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored133:
+stored130:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result117
-	JMP  over119
+	JLT  result109
+	JMP  over111
 
-special139:
+special131:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow142
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	JMP     stored138
+	JEQ     narrow134
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored130
 
-narrow142:
+narrow134:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip143
-	SUBQ         BX, SI
-	JEQ          empty144
-	SHRQ         $0x03, SI
+	JEQ          skip135
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty136
+	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   SI, X2, X2
+	VCVTSI2SSQ   R10, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty144:
-skip143:
+empty136:
+skip135:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip145
+	JEQ       skip137
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip146
-	VPMOVZXWD (AX), Y2
+	JEQ       skip138
+	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(AX), Y2
+	VPMOVZXWD 16(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip146:
+skip138:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -18889,99 +18887,101 @@ skip146:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around147
-	VMOVDQU   Y0, (AX)
-	JMP       stored148
+	JNE       around139
+	VMOVDQU   Y0, (DX)
+	JMP       stored140
 
-around147:
-	VMOVNTDQ Y0, (AX)
+around139:
+	VMOVNTDQ Y0, (DX)
 
-stored148:
-	JMP stored138
+stored140:
+	JMP stored130
 
-skip145:
+skip137:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip149
+	JEQ       skip141
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip150
-	VCVTPH2PS (AX), Y2
+	JEQ       skip142
+	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(AX), Y2
+	VCVTPH2PS 16(DX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip150:
+skip142:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around151
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
-	JMP       stored152
+	JNE       around143
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
+	JMP       stored144
 
-around151:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
+around143:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
-stored152:
-	JMP stored138
+stored144:
+	JMP stored130
 
-skip149:
+skip141:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip153
-	VMOVUPS (AX), Y2
+	JEQ     skip145
+	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
-	VMOVUPS 32(AX), Y2
+	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip153:
-	JMP final137
+skip145:
+	JMP final129
 
-empty122:
+empty114:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed136
+	JNE     summed128
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip154
+	JEQ     skip146
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around155
-	VMOVDQU Y0, (AX)
-	JMP     stored156
+	JNE     around147
+	VMOVDQU Y0, (DX)
+	JMP     stored148
 
-around155:
-	VMOVNTDQ Y0, (AX)
+around147:
+	VMOVNTDQ Y0, (DX)
 
-stored156:
-	JMP stored138
+stored148:
+	JMP stored130
 
-skip154:
+skip146:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around157
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	JMP     stored158
+	JNE     around149
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored150
 
-around157:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
+around149:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored158:
-	JMP stored138
+stored150:
+	JMP stored130
 
-tooMany118:
+tooMany110:
 	MOVQ DI, results+24(FP)
 
-over119:
+over111:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip159
+	JEQ   skip151
 	SUBQ  $0x00000020, to+56(FP)
 
-skip159:
+skip151:
 	SUBQ $0x00000010, R9
 
-narrower116:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+narrower108:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
@@ -18998,68 +18998,73 @@ GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 // func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none160
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none152
+	SUBQ  CX, DX
 
-none160:
+none152:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile161:
+tile153:
 	CMPQ R10, $0x00000020
-	JLT  narrower162
+	JLT  narrower154
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over165
+	JGE  over157
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result163:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result155:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few166
+	CMPQ  R11, $0x00000800
+	JLE   few158
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany164
+	JEQ   tooMany156
 
-few166:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few158:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty167
+	JGE     empty159
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows169
+	JGE     rows161
 
-row168:
+row160:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VMOVUPS      (R9)(R14*1), Y5
 	VPCMPEQD     (R12), Y4, Y6
 	VANDPS       Y5, Y6, Y6
@@ -19080,19 +19085,19 @@ row168:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row168
+	JLT          row160
 
-rows169:
+rows161:
 	CMPQ R13, DI
-	JGE  rows171
+	JGE  rows163
 
-row170:
+row162:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VMOVUPS      (R9)(R14*1), Y5
 	VPCMPEQD     (R12), Y4, Y6
 	VANDPS       Y5, Y6, Y6
@@ -19111,72 +19116,67 @@ row170:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row170
+	JLT          row162
 
-rows171:
-summed172:
+rows163:
+summed164:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special175
+	JNE  special167
 
-final173:
+final165:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around176
+	JNE     around168
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored177
-
-around176:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored177:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around178
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored179
+	JMP     stored169
 
-around178:
+around168:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored179:
-stored174:
+stored169:
+stored166:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result163
-	JMP  over165
+	JLT  result155
+	JMP  over157
 
-special175:
+special167:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow180
+	JEQ     narrow170
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored174
+	JMP     stored166
 
-narrow180:
+narrow170:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip181
-	SUBQ         SI, DI
-	JEQ          empty182
-	SHRQ         $0x03, DI
+	JEQ          skip171
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty172
+	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   DI, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty182:
-skip181:
+empty172:
+skip171:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip183
+	JEQ       skip173
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip184
+	JEQ       skip174
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -19190,7 +19190,7 @@ skip181:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip184:
+skip174:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -19208,14 +19208,14 @@ skip184:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around185
+	JNE       around175
 	VMOVDQU   Y0, (BX)
-	JMP       stored186
+	JMP       stored176
 
-around185:
+around175:
 	VMOVNTDQ Y0, (BX)
 
-stored186:
+stored176:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -19233,21 +19233,21 @@ stored186:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around187
+	JNE       around177
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored188
+	JMP       stored178
 
-around187:
+around177:
 	VMOVNTDQ Y0, 32(BX)
 
-stored188:
-	JMP stored174
+stored178:
+	JMP stored166
 
-skip183:
+skip173:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip189
+	JEQ       skip179
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip190
+	JEQ       skip180
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -19257,38 +19257,38 @@ skip183:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip190:
+skip180:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around191
+	JNE       around181
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored192
+	JMP       stored182
 
-around191:
+around181:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored192:
+stored182:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around193
+	JNE       around183
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored194
+	JMP       stored184
 
-around193:
+around183:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored194:
-	JMP stored174
+stored184:
+	JMP stored166
 
-skip189:
+skip179:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip195
+	JEQ     skip185
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -19298,106 +19298,105 @@ skip189:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip195:
-	JMP final173
+skip185:
+	JMP final165
 
-empty167:
+empty159:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed172
+	JNE     summed164
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip196
+	JEQ     skip186
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around197
+	JNE     around187
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored198
+	JMP     stored188
 
-around197:
+around187:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored198:
-	JMP stored174
+stored188:
+	JMP stored166
 
-skip196:
+skip186:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around199
+	JNE     around189
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored200
+	JMP     stored190
 
-around199:
+around189:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored200:
-	JMP stored174
+stored190:
+	JMP stored166
 
-tooMany164:
+tooMany156:
 	MOVQ R8, results+24(FP)
 
-over165:
+over157:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip201
+	JEQ   skip191
 	SUBQ  $0x00000040, to+72(FP)
 
-skip201:
+skip191:
 	SUBQ $0x00000020, R10
-	JMP  tile161
+	JMP  tile153
 
-narrower162:
+narrower154:
 	CMPQ R10, $0x00000010
-	JLT  narrower203
+	JLT  narrower193
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over206
+	JGE  over196
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result204:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result194:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few207
+	CMPQ  R11, $0x00000800
+	JLE   few197
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany205
+	JEQ   tooMany195
 
-few207:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few197:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty208
+	JGE     empty198
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows210
+	JGE     rows200
 
-row209:
+row199:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VMOVUPS      (R9)(R14*1), Y3
 	VPCMPEQD     (R12), Y2, Y4
 	VANDPS       Y3, Y4, Y4
@@ -19409,19 +19408,19 @@ row209:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row209
+	JLT          row199
 
-rows210:
+rows200:
 	CMPQ R13, DI
-	JGE  rows212
+	JGE  rows202
 
-row211:
+row201:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VMOVUPS      (R9)(R14*1), Y3
 	VPCMPEQD     (R12), Y2, Y4
 	VANDPS       Y3, Y4, Y4
@@ -19432,57 +19431,59 @@ row211:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row211
+	JLT          row201
 
-rows212:
-summed213:
+rows202:
+summed203:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special216
+	JNE  special206
 
-final214:
+final204:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around217
+	JNE     around207
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored218
+	JMP     stored208
 
-around217:
+around207:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored218:
-stored215:
+stored208:
+stored205:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result204
-	JMP  over206
+	JLT  result194
+	JMP  over196
 
-special216:
+special206:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow219
+	JEQ     narrow209
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored215
+	JMP     stored205
 
-narrow219:
+narrow209:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip220
-	SUBQ         SI, DI
-	JEQ          empty221
-	SHRQ         $0x03, DI
+	JEQ          skip210
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty211
+	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R11, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty221:
-skip220:
+empty211:
+skip210:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip222
+	JEQ       skip212
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip223
+	JEQ       skip213
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -19490,7 +19491,7 @@ skip220:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip223:
+skip213:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -19508,137 +19509,143 @@ skip223:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around224
+	JNE       around214
 	VMOVDQU   Y0, (BX)
-	JMP       stored225
+	JMP       stored215
 
-around224:
+around214:
 	VMOVNTDQ Y0, (BX)
 
-stored225:
-	JMP stored215
+stored215:
+	JMP stored205
 
-skip222:
+skip212:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip226
+	JEQ       skip216
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip227
+	JEQ       skip217
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip227:
+skip217:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around228
+	JNE       around218
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored229
+	JMP       stored219
 
-around228:
+around218:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored229:
-	JMP stored215
+stored219:
+	JMP stored205
 
-skip226:
+skip216:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip230
+	JEQ     skip220
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip230:
-	JMP final214
+skip220:
+	JMP final204
 
-empty208:
+empty198:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed213
+	JNE     summed203
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip231
+	JEQ     skip221
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around232
+	JNE     around222
 	VMOVDQU Y0, (BX)
-	JMP     stored233
+	JMP     stored223
 
-around232:
+around222:
 	VMOVNTDQ Y0, (BX)
 
-stored233:
-	JMP stored215
+stored223:
+	JMP stored205
 
-skip231:
+skip221:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around234
+	JNE     around224
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored235
+	JMP     stored225
 
-around234:
+around224:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored235:
-	JMP stored215
+stored225:
+	JMP stored205
 
-tooMany205:
+tooMany195:
 	MOVQ R8, results+24(FP)
 
-over206:
+over196:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip236
+	JEQ   skip226
 	SUBQ  $0x00000020, to+72(FP)
 
-skip236:
+skip226:
 	SUBQ $0x00000010, R10
 
-narrower203:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+narrower193:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none237
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none227
+	SUBQ  CX, DX
 
-none237:
+none227:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile238:
+tile228:
 	CMPQ R10, $0x00000020
-	JLT  narrower239
+	JLT  narrower229
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over242
+	JGE  over232
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result240:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+result230:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty243
+	JGE     empty233
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -19650,17 +19657,18 @@ result240:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows246
+	JGE     rows236
 
-row245:
+row235:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPS    (R9)(R12*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
@@ -19690,15 +19698,15 @@ row245:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row245
+	JLT        row235
 
-rows246:
+rows236:
 	CMPQ R11, DI
-	JGE  rows248
+	JGE  rows238
 
-row247:
+row237:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
@@ -19726,68 +19734,70 @@ row247:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row247
+	JLT       row237
 
-rows248:
+rows238:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
-	LEAQ         (AX)(SI*1), SI
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none249
-	MOVQ         columns+72(FP), DI
-	SUBQ         R10, DI
-	SHLQ         $0x03, DI
-	ADDQ         choice+80(FP), DI
-	MOVQ         choiceApart+88(FP), R11
-	IMULQ        R8, R11
-	ADDQ         R11, DI
+	JEQ          none239
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (DI)
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(DI)
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(DI)
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(DI)
+	VMOVUPD      Y0, 96(R11)
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(DI)
+	VMOVUPD      Y0, 128(R11)
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(DI)
+	VMOVUPD      Y0, 160(R11)
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(DI)
+	VMOVUPD      Y0, 192(R11)
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(DI)
+	VMOVUPD      Y0, 224(R11)
 
-none249:
-	JMP stored244
+none239:
+	JMP stored234
 
-empty243:
+empty233:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -19798,14 +19808,16 @@ empty243:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none250
+	JEQ     none240
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
 	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 	VMOVUPD Y9, 64(SI)
@@ -19815,40 +19827,39 @@ empty243:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none250:
-stored244:
+none240:
+stored234:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result240
-	JMP  over242
+	JLT  result230
+	JMP  over232
 	MOVQ R8, results+24(FP)
 
-over242:
+over232:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile238
+	JMP  tile228
 
-narrower239:
+narrower229:
 	CMPQ R10, $0x00000010
-	JLT  narrower252
+	JLT  narrower242
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over255
+	JGE  over245
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result253:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+result243:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty256
+	JGE     empty246
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -19856,17 +19867,18 @@ result253:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows259
+	JGE     rows249
 
-row258:
+row248:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPS    (R9)(R12*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
@@ -19883,15 +19895,15 @@ row258:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row258
+	JLT        row248
 
-rows259:
+rows249:
 	CMPQ R11, DI
-	JGE  rows261
+	JGE  rows251
 
-row260:
+row250:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
@@ -19907,118 +19919,129 @@ row260:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row260
+	JLT       row250
 
-rows261:
+rows251:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
-	LEAQ         (AX)(SI*1), SI
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none262
-	MOVQ         columns+72(FP), DI
-	SUBQ         R10, DI
-	SHLQ         $0x03, DI
-	ADDQ         choice+80(FP), DI
-	MOVQ         choiceApart+88(FP), R11
-	IMULQ        R8, R11
-	ADDQ         R11, DI
+	JEQ          none252
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (DI)
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(DI)
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(DI)
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(DI)
+	VMOVUPD      Y0, 96(R11)
 
-none262:
-	JMP stored257
+none252:
+	JMP stored247
 
-empty256:
+empty246:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none263
+	JEQ     none253
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
 	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none263:
-stored257:
+none253:
+stored247:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result243
+	JMP  over245
 	MOVQ R8, results+24(FP)
 
-over255:
+over245:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower252:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+narrower242:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
 // func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000020
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -20032,11 +20055,12 @@ few6:
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none9
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -20044,9 +20068,9 @@ few6:
 
 row10:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y8
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Y8, Y9
@@ -20079,7 +20103,7 @@ rows11:
 
 row14:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y8
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Y8, Y9
@@ -20107,7 +20131,8 @@ rows15:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -20115,9 +20140,9 @@ none9:
 
 row18:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     32(R8)(R11*1), Y1, Y1
@@ -20140,7 +20165,7 @@ rows19:
 
 row20:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
 	VADDPD 32(R8)(R11*1), Y1, Y1
 	VADDPD 64(R8)(R11*1), Y2, Y2
@@ -20162,76 +20187,57 @@ summed22:
 final23:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around26
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	VMOVDQU Y6, 192(DX)
+	VMOVDQU Y7, 224(DX)
 	JMP     stored27
 
 around26:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
 
 stored27:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around28
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored29
-
-around28:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored29:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around30
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
-	JMP     stored31
-
-around30:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
-
-stored31:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around32
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
-	JMP     stored33
-
-around32:
-	VMOVNTDQ Y6, 192(AX)
-	VMOVNTDQ Y7, 224(AX)
-
-stored33:
 stored24:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
 special25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow34
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
-	VMOVUPD Y2, 64(AX)
-	VMOVUPD Y3, 96(AX)
-	VMOVUPD Y4, 128(AX)
-	VMOVUPD Y5, 160(AX)
-	VMOVUPD Y6, 192(AX)
-	VMOVUPD Y7, 224(AX)
+	JEQ     narrow28
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	VMOVUPD Y4, 128(DX)
+	VMOVUPD Y5, 160(DX)
+	VMOVUPD Y6, 192(DX)
+	VMOVUPD Y7, 224(DX)
 	JMP     stored24
 
-narrow34:
+narrow28:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip35
-	SUBQ         BX, SI
-	JEQ          empty36
-	SHRQ         $0x03, SI
+	JEQ          skip29
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty30
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SDQ   SI, X8, X8
+	VCVTSI2SDQ   R10, X8, X8
 	VBROADCASTSD X8, Y8
 	VDIVPD       Y8, Y0, Y0
 	VDIVPD       Y8, Y1, Y1
@@ -20242,56 +20248,56 @@ narrow34:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty36:
-skip35:
+empty30:
+skip29:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip37
-	VMOVUPD (AX), Y8
+	JEQ     skip31
+	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
-	VMOVUPD 32(AX), Y8
+	VMOVUPD 32(DX), Y8
 	VADDPD  Y1, Y8, Y1
-	VMOVUPD 64(AX), Y8
+	VMOVUPD 64(DX), Y8
 	VADDPD  Y2, Y8, Y2
-	VMOVUPD 96(AX), Y8
+	VMOVUPD 96(DX), Y8
 	VADDPD  Y3, Y8, Y3
-	VMOVUPD 128(AX), Y8
+	VMOVUPD 128(DX), Y8
 	VADDPD  Y4, Y8, Y4
-	VMOVUPD 160(AX), Y8
+	VMOVUPD 160(DX), Y8
 	VADDPD  Y5, Y8, Y5
-	VMOVUPD 192(AX), Y8
+	VMOVUPD 192(DX), Y8
 	VADDPD  Y6, Y8, Y6
-	VMOVUPD 224(AX), Y8
+	VMOVUPD 224(DX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip37:
+skip31:
 	JMP final23
 
 empty8:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed22
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around38
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	VMOVDQU Y0, 128(AX)
-	VMOVDQU Y0, 160(AX)
-	VMOVDQU Y0, 192(AX)
-	VMOVDQU Y0, 224(AX)
-	JMP     stored39
+	JNE     around32
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	VMOVDQU Y0, 192(DX)
+	VMOVDQU Y0, 224(DX)
+	JMP     stored33
 
-around38:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
-	VMOVNTDQ Y0, 128(AX)
-	VMOVNTDQ Y0, 160(AX)
-	VMOVNTDQ Y0, 192(AX)
-	VMOVNTDQ Y0, 224(AX)
+around32:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
 
-stored39:
+stored33:
 	JMP stored24
 
 tooMany4:
@@ -20305,51 +20311,50 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower41
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower35
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over44
+	JGE  over38
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result42:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result36:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few45
+	CMPQ  R10, $0x00000800
+	JLE   few39
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany43
+	JEQ   tooMany37
 
-few45:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few39:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty47
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none48
+	JEQ     none42
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows50
+	JGE     rows44
 
-row49:
+row43:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y4
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Y4, Y5
@@ -20364,15 +20369,15 @@ row49:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row49
+	JLT          row43
 
-rows50:
+rows44:
 	CMPQ R11, SI
-	JGE  rows54
+	JGE  rows48
 
-row53:
+row47:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y4
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Y4, Y5
@@ -20385,24 +20390,25 @@ row53:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row53
+	JLT          row47
 
-rows54:
-	JMP summed46
+rows48:
+	JMP summed40
 
-none48:
+none42:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows58
+	JGE     rows52
 
-row57:
+row51:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     32(R8)(R11*1), Y1, Y1
@@ -20411,171 +20417,165 @@ row57:
 	VADDPD     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row57
+	JLT        row51
 
-rows58:
+rows52:
 	CMPQ R10, SI
-	JGE  rows60
+	JGE  rows54
 
-row59:
+row53:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
 	VADDPD 32(R8)(R11*1), Y1, Y1
 	VADDPD 64(R8)(R11*1), Y2, Y2
 	VADDPD 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row59
+	JLT    row53
 
-rows60:
-summed46:
-summed61:
+rows54:
+summed40:
+summed55:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special64
+	JNE  special58
 
-final62:
+final56:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around65
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored66
+	JNE     around59
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	JMP     stored60
 
-around65:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
+around59:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
 
-stored66:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around67
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
-	JMP     stored68
-
-around67:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
-
-stored68:
-stored63:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored60:
+stored57:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result42
-	JMP  over44
+	JLT  result36
+	JMP  over38
 
-special64:
+special58:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow69
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
-	VMOVUPD Y2, 64(AX)
-	VMOVUPD Y3, 96(AX)
-	JMP     stored63
+	JEQ     narrow61
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	JMP     stored57
 
-narrow69:
+narrow61:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip70
-	SUBQ         BX, SI
-	JEQ          empty71
-	SHRQ         $0x03, SI
+	JEQ          skip62
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty63
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   SI, X4, X4
+	VCVTSI2SDQ   R10, X4, X4
 	VBROADCASTSD X4, Y4
 	VDIVPD       Y4, Y0, Y0
 	VDIVPD       Y4, Y1, Y1
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty71:
-skip70:
+empty63:
+skip62:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip72
-	VMOVUPD (AX), Y4
+	JEQ     skip64
+	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
-	VMOVUPD 32(AX), Y4
+	VMOVUPD 32(DX), Y4
 	VADDPD  Y1, Y4, Y1
-	VMOVUPD 64(AX), Y4
+	VMOVUPD 64(DX), Y4
 	VADDPD  Y2, Y4, Y2
-	VMOVUPD 96(AX), Y4
+	VMOVUPD 96(DX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip72:
-	JMP final62
+skip64:
+	JMP final56
 
-empty47:
+empty41:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed61
+	JNE     summed55
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around73
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	JMP     stored74
+	JNE     around65
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	JMP     stored66
 
-around73:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
+around65:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
-stored74:
-	JMP stored63
+stored66:
+	JMP stored57
 
-tooMany43:
+tooMany37:
 	MOVQ DI, results+24(FP)
 
-over44:
+over38:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower41:
+narrower35:
 	CMPQ R9, $0x00000008
-	JLT  narrower76
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	JLT  narrower68
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over79
+	JGE  over71
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-result77:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+result69:
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
-	JLE   few80
+	CMPQ  R10, $0x00000800
+	JLE   few72
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany78
+	JEQ   tooMany70
 
-few80:
-	MOVQ    positions+32(FP), R10
-	LEAQ    (R10)(BX*8), BX
-	LEAQ    (R10)(SI*8), SI
+few72:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty82
+	JGE     empty74
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none83
+	JEQ     none75
 	MOVQ    BX, R10
-	SUBQ    positions+32(FP), R10
+	SUBQ    CX, R10
 	SHRQ    $0x00, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows85
+	JGE     rows77
 
-row84:
+row76:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y2
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Y2, Y3
@@ -20585,15 +20585,15 @@ row84:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row84
+	JLT          row76
 
-rows85:
+rows77:
 	CMPQ R11, SI
-	JGE  rows89
+	JGE  rows81
 
-row88:
+row80:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y2
 	ADDQ         $0x08, R10
 	VMULPD       (R8)(R12*1), Y2, Y3
@@ -20602,195 +20602,205 @@ row88:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row88
+	JLT          row80
 
-rows89:
-	JMP summed81
+rows81:
+	JMP summed73
 
-none83:
+none75:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows93
+	JGE     rows85
 
-row92:
+row84:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VADDPD     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row92
+	JLT        row84
 
-rows93:
+rows85:
 	CMPQ R10, SI
-	JGE  rows95
+	JGE  rows87
 
-row94:
+row86:
 	MOVQ   (R10), R11
-	IMULQ  CX, R11
+	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
 	VADDPD 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row94
+	JLT    row86
 
-rows95:
-summed81:
-summed96:
+rows87:
+summed73:
+summed88:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special99
+	JNE  special91
 
-final97:
+final89:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around100
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored101
+	JNE     around92
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	JMP     stored93
 
-around100:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
+around92:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
 
-stored101:
-stored98:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+stored93:
+stored90:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result77
-	JMP  over79
+	JLT  result69
+	JMP  over71
 
-special99:
+special91:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow102
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
-	JMP     stored98
+	JEQ     narrow94
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	JMP     stored90
 
-narrow102:
+narrow94:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
-	SUBQ         BX, SI
-	JEQ          empty104
-	SHRQ         $0x03, SI
+	JEQ          skip95
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty96
+	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   SI, X2, X2
+	VCVTSI2SDQ   R10, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty104:
-skip103:
+empty96:
+skip95:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip105
-	VMOVUPD (AX), Y2
+	JEQ     skip97
+	VMOVUPD (DX), Y2
 	VADDPD  Y0, Y2, Y0
-	VMOVUPD 32(AX), Y2
+	VMOVUPD 32(DX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip105:
-	JMP final97
+skip97:
+	JMP final89
 
-empty82:
+empty74:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed96
+	JNE     summed88
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around106
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	JMP     stored107
+	JNE     around98
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored99
 
-around106:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
+around98:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
-stored107:
-	JMP stored98
+stored99:
+	JMP stored90
 
-tooMany78:
+tooMany70:
 	MOVQ DI, results+24(FP)
 
-over79:
+over71:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower76:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+narrower68:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
 // func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none108
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none100
+	SUBQ  CX, DX
 
-none108:
+none100:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile109:
+tile101:
 	CMPQ R10, $0x00000010
-	JLT  narrower110
+	JLT  narrower102
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over113
+	JGE  over105
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result111:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result103:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few114
+	CMPQ  R11, $0x00000800
+	JLE   few106
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany112
+	JEQ   tooMany104
 
-few114:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few106:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty115
+	JGE     empty107
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows117
+	JGE     rows109
 
-row116:
+row108:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X4
+	VPBROADCASTD (DX)(R13*1), X4
 	VMOVUPD      (R9)(R14*1), Y5
 	VPCMPEQD     (R12), X4, X6
 	VPMOVSXDQ    X6, Y6
@@ -20815,19 +20825,19 @@ row116:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row116
+	JLT          row108
 
-rows117:
+rows109:
 	CMPQ R13, DI
-	JGE  rows119
+	JGE  rows111
 
-row118:
+row110:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X4
+	VPBROADCASTD (DX)(R13*1), X4
 	VMOVUPD      (R9)(R14*1), Y5
 	VPCMPEQD     (R12), X4, X6
 	VPMOVSXDQ    X6, Y6
@@ -20850,70 +20860,65 @@ row118:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row118
+	JLT          row110
 
-rows119:
-summed120:
+rows111:
+summed112:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special123
+	JNE  special115
 
-final121:
+final113:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around124
+	JNE     around116
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored125
-
-around124:
-	VMOVNTDQ Y0, (BX)
-	VMOVNTDQ Y1, 32(BX)
-
-stored125:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around126
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored127
+	JMP     stored117
 
-around126:
+around116:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y1, 32(BX)
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored127:
-stored122:
+stored117:
+stored114:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result111
-	JMP  over113
+	JLT  result103
+	JMP  over105
 
-special123:
+special115:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow128
+	JEQ     narrow118
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
-	JMP     stored122
+	JMP     stored114
 
-narrow128:
+narrow118:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip129
-	SUBQ         SI, DI
-	JEQ          empty130
-	SHRQ         $0x03, DI
+	JEQ          skip119
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty120
+	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   DI, X4, X4
+	VCVTSI2SDQ   R11, X4, X4
 	VBROADCASTSD X4, Y4
 	VDIVPD       Y4, Y0, Y0
 	VDIVPD       Y4, Y1, Y1
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty130:
-skip129:
+empty120:
+skip119:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip131
+	JEQ     skip121
 	VMOVUPD (BX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(BX), Y4
@@ -20923,85 +20928,84 @@ skip129:
 	VMOVUPD 96(BX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip131:
-	JMP final121
+skip121:
+	JMP final113
 
-empty115:
+empty107:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed120
+	JNE     summed112
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around132
+	JNE     around122
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored133
+	JMP     stored123
 
-around132:
+around122:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored133:
-	JMP stored122
+stored123:
+	JMP stored114
 
-tooMany112:
+tooMany104:
 	MOVQ R8, results+24(FP)
 
-over113:
+over105:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile109
+	JMP  tile101
 
-narrower110:
+narrower102:
 	CMPQ R10, $0x00000008
-	JLT  narrower135
+	JLT  narrower125
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over138
+	JGE  over128
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result136:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+result126:
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
-	JLE   few139
+	CMPQ  R11, $0x00000800
+	JLE   few129
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany137
+	JEQ   tooMany127
 
-few139:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
+few129:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty140
+	JGE     empty130
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows142
+	JGE     rows132
 
-row141:
+row131:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X2
+	VPBROADCASTD (DX)(R13*1), X2
 	VMOVUPD      (R9)(R14*1), Y3
 	VPCMPEQD     (R12), X2, X4
 	VPMOVSXDQ    X4, Y4
@@ -21015,19 +21019,19 @@ row141:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row141
+	JLT          row131
 
-rows142:
+rows132:
 	CMPQ R13, DI
-	JGE  rows144
+	JGE  rows134
 
-row143:
+row133:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), X2
+	VPBROADCASTD (DX)(R13*1), X2
 	VMOVUPD      (R9)(R14*1), Y3
 	VPCMPEQD     (R12), X2, X4
 	VPMOVSXDQ    X4, Y4
@@ -21040,128 +21044,136 @@ row143:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row143
+	JLT          row133
 
-rows144:
-summed145:
+rows134:
+summed135:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special148
+	JNE  special138
 
-final146:
+final136:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around149
+	JNE     around139
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored150
+	JMP     stored140
 
-around149:
+around139:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored150:
-stored147:
+stored140:
+stored137:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result136
-	JMP  over138
+	JLT  result126
+	JMP  over128
 
-special148:
+special138:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow151
+	JEQ     narrow141
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	JMP     stored147
+	JMP     stored137
 
-narrow151:
+narrow141:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip152
-	SUBQ         SI, DI
-	JEQ          empty153
-	SHRQ         $0x03, DI
+	JEQ          skip142
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty143
+	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   DI, X2, X2
+	VCVTSI2SDQ   R11, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty153:
-skip152:
+empty143:
+skip142:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip154
+	JEQ     skip144
 	VMOVUPD (BX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(BX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip154:
-	JMP final146
+skip144:
+	JMP final136
 
-empty140:
+empty130:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed145
+	JNE     summed135
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around155
+	JNE     around145
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored156
+	JMP     stored146
 
-around155:
+around145:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored156:
-	JMP stored147
+stored146:
+	JMP stored137
 
-tooMany137:
+tooMany127:
 	MOVQ R8, results+24(FP)
 
-over138:
+over128:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower135:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+narrower125:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
-	JEQ   none157
-	SUBQ  positions+32(FP), AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none147
+	SUBQ  CX, DX
 
-none157:
+none147:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile158:
+tile148:
 	CMPQ R10, $0x00000010
-	JLT  narrower159
+	JLT  narrower149
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over162
+	JGE  over152
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result160:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+result150:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty163
+	JGE     empty153
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -21173,17 +21185,18 @@ result160:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows166
+	JGE     rows156
 
-row165:
+row155:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPD    (R9)(R12*1), Y10
 	VCMPPD     $0x07, Y0, Y0, Y12
 	VCMPPD     $0x16, Y0, Y10, Y11
@@ -21213,15 +21226,15 @@ row165:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row165
+	JLT        row155
 
-rows166:
+rows156:
 	CMPQ R11, DI
-	JGE  rows168
+	JGE  rows158
 
-row167:
+row157:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y10
 	VCMPPD    $0x07, Y0, Y0, Y12
 	VCMPPD    $0x16, Y0, Y10, Y11
@@ -21249,44 +21262,46 @@ row167:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row167
+	JLT       row157
 
-rows168:
+rows158:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	VMOVUPD    Y2, 64(BX)
 	VMOVUPD    Y3, 96(BX)
-	LEAQ       (AX)(SI*1), SI
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none169
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
+	JEQ        none159
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
 	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (DI)
+	VMOVUPD    Y0, (R11)
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
-	VMOVUPD    Y0, 32(DI)
+	VMOVUPD    Y0, 32(R11)
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
 	VPGATHERQQ Y1, (SI)(Y6*8), Y0
-	VMOVUPD    Y0, 64(DI)
+	VMOVUPD    Y0, 64(R11)
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
-	VMOVUPD    Y0, 96(DI)
+	VMOVUPD    Y0, 96(R11)
 
-none169:
-	JMP stored164
+none159:
+	JMP stored154
 
-empty163:
+empty153:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21297,53 +21312,54 @@ empty163:
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none170
+	JEQ     none160
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
 	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none170:
-stored164:
+none160:
+stored154:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result160
-	JMP  over162
+	JLT  result150
+	JMP  over152
 	MOVQ R8, results+24(FP)
 
-over162:
+over152:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile158
+	JMP  tile148
 
-narrower159:
+narrower149:
 	CMPQ R10, $0x00000008
-	JLT  narrower172
+	JLT  narrower162
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over175
+	JGE  over165
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
-result173:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+result163:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty176
+	JGE     empty166
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -21351,17 +21367,18 @@ result173:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows179
+	JGE     rows169
 
-row178:
+row168:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VMOVUPD    (R9)(R12*1), Y2
 	VCMPPD     $0x07, Y0, Y0, Y6
 	VCMPPD     $0x16, Y0, Y2, Y3
@@ -21378,15 +21395,15 @@ row178:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row178
+	JLT        row168
 
-rows179:
+rows169:
 	CMPQ R11, DI
-	JGE  rows181
+	JGE  rows171
 
-row180:
+row170:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
@@ -21402,104 +21419,115 @@ row180:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row180
+	JLT       row170
 
-rows181:
+rows171:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
-	LEAQ       (AX)(SI*1), SI
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none182
-	MOVQ       columns+72(FP), DI
-	SUBQ       R10, DI
-	SHLQ       $0x03, DI
-	ADDQ       choice+80(FP), DI
-	MOVQ       choiceApart+88(FP), R11
-	IMULQ      R8, R11
-	ADDQ       R11, DI
+	JEQ        none172
+	MOVQ       columns+72(FP), R11
+	SUBQ       R10, R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
 	VPGATHERQQ Y1, (SI)(Y4*8), Y0
-	VMOVUPD    Y0, (DI)
+	VMOVUPD    Y0, (R11)
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
-	VMOVUPD    Y0, 32(DI)
+	VMOVUPD    Y0, 32(R11)
 
-none182:
-	JMP stored177
+none172:
+	JMP stored167
 
-empty176:
+empty166:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none183
+	JEQ     none173
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
 	ADDQ    choice+80(FP), SI
-	MOVQ    choiceApart+88(FP), DI
-	IMULQ   R8, DI
-	ADDQ    DI, SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 
-none183:
-stored177:
+none173:
+stored167:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result163
+	JMP  over165
 	MOVQ R8, results+24(FP)
 
-over175:
+over165:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower172:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+narrower162:
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
 // func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000040
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ  positions+32(FP), R10
-	LEAQ  (R10)(BX*8), BX
-	LEAQ  (R10)(SI*8), SI
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -21513,7 +21541,7 @@ few6:
 	CMPQ  factors+48(FP), $0x00000000
 	JEQ   none9
 	MOVQ  BX, R10
-	SUBQ  positions+32(FP), R10
+	SUBQ  CX, R10
 	SHRQ  $0x02, R10
 	TESTQ $0x00000020, mode+80(FP)
 	JEQ   skip10
@@ -21522,7 +21550,8 @@ few6:
 skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -21530,9 +21559,9 @@ skip10:
 
 row11:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide13
 	VPBROADCASTW (R10), Y8
@@ -21589,7 +21618,7 @@ rows12:
 
 row15:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide17
 	VPBROADCASTW (R10), Y8
@@ -21643,7 +21672,8 @@ rows16:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -21651,9 +21681,9 @@ none9:
 
 row19:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VPMOVZXWD  (R8)(R11*1), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y0, Y0
@@ -21690,7 +21720,7 @@ rows20:
 
 row21:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y8, Y0, Y0
@@ -21744,11 +21774,11 @@ final24:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU   Y0, (AX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, (DX)
 
 stored28:
 	VPSRLD    $0x10, Y2, Y0
@@ -21769,11 +21799,11 @@ stored28:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU   Y0, 32(AX)
+	VMOVDQU   Y0, 32(DX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored30:
 	VPSRLD    $0x10, Y4, Y0
@@ -21794,11 +21824,11 @@ stored30:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU   Y0, 64(AX)
+	VMOVDQU   Y0, 64(DX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 64(DX)
 
 stored32:
 	VPSRLD    $0x10, Y6, Y0
@@ -21819,16 +21849,17 @@ stored32:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU   Y0, 96(AX)
+	VMOVDQU   Y0, 96(DX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ Y0, 96(AX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored34:
 stored25:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
@@ -21836,24 +21867,25 @@ stored25:
 special26:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow35
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	VMOVUPS Y4, 128(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	VMOVUPS Y7, 224(AX)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	VMOVUPS Y6, 192(DX)
+	VMOVUPS Y7, 224(DX)
 	JMP     stored25
 
 narrow35:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip36
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty37
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   SI, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -21868,28 +21900,28 @@ empty37:
 skip36:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip38
-	VPMOVZXWD (AX), Y8
+	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(AX), Y8
+	VPMOVZXWD 16(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(AX), Y8
+	VPMOVZXWD 32(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(AX), Y8
+	VPMOVZXWD 48(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(AX), Y8
+	VPMOVZXWD 64(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(AX), Y8
+	VPMOVZXWD 80(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(AX), Y8
+	VPMOVZXWD 96(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(AX), Y8
+	VPMOVZXWD 112(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
@@ -21901,17 +21933,17 @@ empty8:
 	JNE     summed23
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around39
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
 	JMP     stored40
 
 around39:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored40:
 	JMP stored25
@@ -21933,26 +21965,24 @@ skip41:
 narrower2:
 	CMPQ R9, $0x00000020
 	JLT  narrower43
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over46
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result44:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few47
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany45
 
 few47:
-	MOVQ  positions+32(FP), R10
-	LEAQ  (R10)(BX*8), BX
-	LEAQ  (R10)(SI*8), SI
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -21962,7 +21992,7 @@ few47:
 	CMPQ  factors+48(FP), $0x00000000
 	JEQ   none50
 	MOVQ  BX, R10
-	SUBQ  positions+32(FP), R10
+	SUBQ  CX, R10
 	SHRQ  $0x02, R10
 	TESTQ $0x00000020, mode+80(FP)
 	JEQ   skip51
@@ -21971,7 +22001,8 @@ few47:
 skip51:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -21979,9 +22010,9 @@ skip51:
 
 row52:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide54
 	VPBROADCASTW (R10), Y4
@@ -22021,7 +22052,7 @@ rows53:
 
 row56:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide58
 	VPBROADCASTW (R10), Y4
@@ -22059,7 +22090,8 @@ rows57:
 
 none50:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -22067,9 +22099,9 @@ none50:
 
 row60:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VPMOVZXWD  (R8)(R11*1), Y4
 	VPSLLD     $0x10, Y4, Y4
 	VADDPS     Y4, Y0, Y0
@@ -22093,7 +22125,7 @@ rows61:
 
 row62:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y4, Y0, Y0
@@ -22135,11 +22167,11 @@ final65:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around68
-	VMOVDQU   Y0, (AX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored69
 
 around68:
-	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, (DX)
 
 stored69:
 	VPSRLD    $0x10, Y2, Y0
@@ -22160,16 +22192,17 @@ stored69:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around70
-	VMOVDQU   Y0, 32(AX)
+	VMOVDQU   Y0, 32(DX)
 	JMP       stored71
 
 around70:
-	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored71:
 stored66:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result44
 	JMP  over46
@@ -22177,20 +22210,21 @@ stored66:
 special67:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow72
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
 	JMP     stored66
 
 narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip73
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty74
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   SI, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -22201,16 +22235,16 @@ empty74:
 skip73:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip75
-	VPMOVZXWD (AX), Y4
+	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(AX), Y4
+	VPMOVZXWD 16(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(AX), Y4
+	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(AX), Y4
+	VPMOVZXWD 48(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
@@ -22222,13 +22256,13 @@ empty49:
 	JNE     summed64
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around76
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
 	JMP     stored77
 
 around76:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored77:
 	JMP stored66
@@ -22249,26 +22283,24 @@ skip78:
 narrower43:
 	CMPQ R9, $0x00000010
 	JLT  narrower80
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over83
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result81:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few84
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany82
 
 few84:
-	MOVQ  positions+32(FP), R10
-	LEAQ  (R10)(BX*8), BX
-	LEAQ  (R10)(SI*8), SI
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  BX, SI
@@ -22276,7 +22308,7 @@ few84:
 	CMPQ  factors+48(FP), $0x00000000
 	JEQ   none87
 	MOVQ  BX, R10
-	SUBQ  positions+32(FP), R10
+	SUBQ  CX, R10
 	SHRQ  $0x02, R10
 	TESTQ $0x00000020, mode+80(FP)
 	JEQ   skip88
@@ -22285,7 +22317,8 @@ few84:
 skip88:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -22293,9 +22326,9 @@ skip88:
 
 row89:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide91
 	VPBROADCASTW (R10), Y2
@@ -22327,7 +22360,7 @@ rows90:
 
 row93:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide95
 	VPBROADCASTW (R10), Y2
@@ -22357,7 +22390,8 @@ rows94:
 
 none87:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -22365,9 +22399,9 @@ none87:
 
 row97:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VPMOVZXWD  (R8)(R11*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VADDPS     Y2, Y0, Y0
@@ -22385,7 +22419,7 @@ rows98:
 
 row99:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y2, Y0, Y0
@@ -22421,16 +22455,17 @@ final102:
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around105
-	VMOVDQU   Y0, (AX)
+	VMOVDQU   Y0, (DX)
 	JMP       stored106
 
 around105:
-	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, (DX)
 
 stored106:
 stored103:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result81
 	JMP  over83
@@ -22438,18 +22473,19 @@ stored103:
 special104:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow107
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
 	JMP     stored103
 
 narrow107:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip108
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty109
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   SI, X2, X2
+	VCVTSI2SSQ   R10, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
@@ -22458,10 +22494,10 @@ empty109:
 skip108:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip110
-	VPMOVZXWD (AX), Y2
+	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(AX), Y2
+	VPMOVZXWD 16(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
@@ -22473,11 +22509,11 @@ empty86:
 	JNE     summed101
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around111
-	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, (DX)
 	JMP     stored112
 
 around111:
-	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, (DX)
 
 stored112:
 	JMP stored103
@@ -22496,22 +22532,30 @@ skip113:
 	SUBQ $0x00000010, R9
 
 narrower80:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
 // func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none114
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none114:
 	MOVQ rows+0(FP), R9
@@ -22521,25 +22565,23 @@ tile115:
 	CMPQ R10, $0x00000020
 	JLT  narrower116
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over119
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result117:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few120
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany118
 
 few120:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -22551,7 +22593,8 @@ few120:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -22559,13 +22602,13 @@ few120:
 
 row122:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VPMOVZXWD    (R9)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VPCMPEQD     (R12), Y4, Y6
@@ -22597,11 +22640,11 @@ rows123:
 
 row124:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VPMOVZXWD    (R9)(R14*1), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VPCMPEQD     (R12), Y4, Y6
@@ -22683,8 +22726,9 @@ around132:
 
 stored133:
 stored128:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result117
 	JMP  over119
@@ -22701,11 +22745,12 @@ special129:
 narrow134:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip135
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty136
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   DI, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -22766,25 +22811,23 @@ narrower116:
 	CMPQ R10, $0x00000010
 	JLT  narrower142
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over145
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result143:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few146
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany144
 
 few146:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
@@ -22794,7 +22837,8 @@ few146:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -22802,13 +22846,13 @@ few146:
 
 row148:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VPMOVZXWD    (R9)(R14*1), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VPCMPEQD     (R12), Y2, Y4
@@ -22830,11 +22874,11 @@ rows149:
 
 row150:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VPMOVZXWD    (R9)(R14*1), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VPCMPEQD     (R12), Y2, Y4
@@ -22881,8 +22925,9 @@ around156:
 
 stored157:
 stored154:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result143
 	JMP  over145
@@ -22897,11 +22942,12 @@ special155:
 narrow158:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip159
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty160
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R11, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
@@ -22948,22 +22994,30 @@ skip164:
 	SUBQ $0x00000010, R10
 
 narrower142:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none165
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none165:
 	MOVQ rows+0(FP), R9
@@ -22973,19 +23027,17 @@ tile166:
 	CMPQ R10, $0x00000020
 	JLT  narrower167
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over170
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result168:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
 	JGE     empty171
 	VMOVUPS all32_ff800000<>+0(SB), Y0
@@ -22999,7 +23051,8 @@ result168:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
@@ -23007,9 +23060,9 @@ result168:
 
 row173:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VPMOVZXWD  (R9)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
@@ -23050,7 +23103,7 @@ rows174:
 
 row175:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
@@ -23095,56 +23148,58 @@ rows176:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	VMOVUPS      Y0, 32(BX)
-	LEAQ         (AX)(SI*1), SI
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
 	JEQ          none177
-	MOVQ         columns+72(FP), DI
-	SUBQ         R10, DI
-	SHLQ         $0x03, DI
-	ADDQ         choice+80(FP), DI
-	MOVQ         choiceApart+88(FP), R11
-	IMULQ        R8, R11
-	ADDQ         R11, DI
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (DI)
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(DI)
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(DI)
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(DI)
+	VMOVUPD      Y0, 96(R11)
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(DI)
+	VMOVUPD      Y0, 128(R11)
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(DI)
+	VMOVUPD      Y0, 160(R11)
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(DI)
+	VMOVUPD      Y0, 192(R11)
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(DI)
+	VMOVUPD      Y0, 224(R11)
 
 none177:
 	JMP stored172
@@ -23171,9 +23226,11 @@ empty171:
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
 	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
 	VMOVUPD   Y9, (SI)
 	VMOVUPD   Y9, 32(SI)
 	VMOVUPD   Y9, 64(SI)
@@ -23185,8 +23242,9 @@ empty171:
 
 none178:
 stored172:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result168
 	JMP  over170
@@ -23202,19 +23260,17 @@ narrower167:
 	CMPQ R10, $0x00000010
 	JLT  narrower180
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over183
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result181:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
 	JGE     empty184
 	VMOVUPS all32_ff800000<>+0(SB), Y0
@@ -23224,7 +23280,8 @@ result181:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
@@ -23232,9 +23289,9 @@ result181:
 
 row186:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VPMOVZXWD  (R9)(R12*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
@@ -23261,7 +23318,7 @@ rows187:
 
 row188:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
@@ -23287,36 +23344,38 @@ rows189:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	VMOVUPS      Y0, (BX)
-	LEAQ         (AX)(SI*1), SI
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
 	JEQ          none190
-	MOVQ         columns+72(FP), DI
-	SUBQ         R10, DI
-	SHLQ         $0x03, DI
-	ADDQ         choice+80(FP), DI
-	MOVQ         choiceApart+88(FP), R11
-	IMULQ        R8, R11
-	ADDQ         R11, DI
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (DI)
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(DI)
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(DI)
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(DI)
+	VMOVUPD      Y0, 96(R11)
 
 none190:
 	JMP stored185
@@ -23336,9 +23395,11 @@ empty184:
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
 	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
 	VMOVUPD   Y9, (SI)
 	VMOVUPD   Y9, 32(SI)
 	VMOVUPD   Y9, 64(SI)
@@ -23346,8 +23407,9 @@ empty184:
 
 none191:
 stored185:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result181
 	JMP  over183
@@ -23359,44 +23421,50 @@ over183:
 	SUBQ $0x00000010, R10
 
 narrower180:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
 // func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $0-96
-	MOVQ stride+8(FP), CX
+	MOVQ stride+8(FP), AX
+	MOVQ positions+32(FP), CX
 	MOVQ known+40(FP), DX
-	MOVQ positions+32(FP), AX
-	LEAQ (AX)(DX*8), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
 tile1:
 	CMPQ R9, $0x00000040
 	JLT  narrower2
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over5
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few6
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany4
 
 few6:
-	MOVQ  positions+32(FP), R10
-	LEAQ  (R10)(BX*8), BX
-	LEAQ  (R10)(SI*8), SI
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -23410,7 +23478,7 @@ few6:
 	CMPQ  factors+48(FP), $0x00000000
 	JEQ   none9
 	MOVQ  BX, R10
-	SUBQ  positions+32(FP), R10
+	SUBQ  CX, R10
 	SHRQ  $0x02, R10
 	TESTQ $0x00000020, mode+80(FP)
 	JEQ   skip10
@@ -23419,7 +23487,8 @@ few6:
 skip10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -23427,9 +23496,9 @@ skip10:
 
 row11:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide13
 	VPBROADCASTW (R10), X8
@@ -23478,7 +23547,7 @@ rows12:
 
 row15:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide17
 	VPBROADCASTW (R10), X8
@@ -23524,7 +23593,8 @@ rows16:
 
 none9:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -23532,9 +23602,9 @@ none9:
 
 row19:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Y8
 	VADDPS     Y8, Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
@@ -23563,7 +23633,7 @@ rows20:
 
 row21:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y8
 	VADDPS    Y8, Y0, Y0
 	VCVTPH2PS 16(R8)(R11*1), Y8
@@ -23595,57 +23665,58 @@ final24:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored28:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored30:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU   X0, 64(AX)
-	VMOVDQU   X1, 80(AX)
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ X0, 64(AX)
-	VMOVNTDQ X1, 80(AX)
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
 
 stored32:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU   X0, 96(AX)
-	VMOVDQU   X1, 112(AX)
+	VMOVDQU   X0, 96(DX)
+	VMOVDQU   X1, 112(DX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ X0, 96(AX)
-	VMOVNTDQ X1, 112(AX)
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
 
 stored34:
 stored25:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
@@ -23653,24 +23724,25 @@ stored25:
 special26:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow35
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	VMOVUPS Y4, 128(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	VMOVUPS Y7, 224(AX)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	VMOVUPS Y6, 192(DX)
+	VMOVUPS Y7, 224(DX)
 	JMP     stored25
 
 narrow35:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip36
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty37
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   SI, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -23685,21 +23757,21 @@ empty37:
 skip36:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip38
-	VCVTPH2PS (AX), Y8
+	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(AX), Y8
+	VCVTPH2PS 16(DX), Y8
 	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(AX), Y8
+	VCVTPH2PS 32(DX), Y8
 	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(AX), Y8
+	VCVTPH2PS 48(DX), Y8
 	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(AX), Y8
+	VCVTPH2PS 64(DX), Y8
 	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(AX), Y8
+	VCVTPH2PS 80(DX), Y8
 	VADDPS    Y5, Y8, Y5
-	VCVTPH2PS 96(AX), Y8
+	VCVTPH2PS 96(DX), Y8
 	VADDPS    Y6, Y8, Y6
-	VCVTPH2PS 112(AX), Y8
+	VCVTPH2PS 112(DX), Y8
 	VADDPS    Y7, Y8, Y7
 
 skip38:
@@ -23710,17 +23782,17 @@ empty8:
 	JNE     summed23
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around39
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
 	JMP     stored40
 
 around39:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
-	VMOVNTDQ Y0, 64(AX)
-	VMOVNTDQ Y0, 96(AX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
 
 stored40:
 	JMP stored25
@@ -23742,26 +23814,24 @@ skip41:
 narrower2:
 	CMPQ R9, $0x00000020
 	JLT  narrower43
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over46
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result44:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few47
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany45
 
 few47:
-	MOVQ  positions+32(FP), R10
-	LEAQ  (R10)(BX*8), BX
-	LEAQ  (R10)(SI*8), SI
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
@@ -23771,7 +23841,7 @@ few47:
 	CMPQ  factors+48(FP), $0x00000000
 	JEQ   none50
 	MOVQ  BX, R10
-	SUBQ  positions+32(FP), R10
+	SUBQ  CX, R10
 	SHRQ  $0x02, R10
 	TESTQ $0x00000020, mode+80(FP)
 	JEQ   skip51
@@ -23780,7 +23850,8 @@ few47:
 skip51:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -23788,9 +23859,9 @@ skip51:
 
 row52:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide54
 	VPBROADCASTW (R10), X4
@@ -23826,7 +23897,7 @@ rows53:
 
 row56:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide58
 	VPBROADCASTW (R10), X4
@@ -23860,7 +23931,8 @@ rows57:
 
 none50:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -23868,9 +23940,9 @@ none50:
 
 row60:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Y4
 	VADDPS     Y4, Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
@@ -23890,7 +23962,7 @@ rows61:
 
 row62:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y4
 	VADDPS    Y4, Y0, Y0
 	VCVTPH2PS 16(R8)(R11*1), Y4
@@ -23914,31 +23986,32 @@ final65:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around68
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored69
 
 around68:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored69:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around70
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 	JMP       stored71
 
 around70:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
 
 stored71:
 stored66:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result44
 	JMP  over46
@@ -23946,20 +24019,21 @@ stored66:
 special67:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow72
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
 	JMP     stored66
 
 narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip73
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty74
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   SI, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -23970,13 +24044,13 @@ empty74:
 skip73:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip75
-	VCVTPH2PS (AX), Y4
+	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(AX), Y4
+	VCVTPH2PS 16(DX), Y4
 	VADDPS    Y1, Y4, Y1
-	VCVTPH2PS 32(AX), Y4
+	VCVTPH2PS 32(DX), Y4
 	VADDPS    Y2, Y4, Y2
-	VCVTPH2PS 48(AX), Y4
+	VCVTPH2PS 48(DX), Y4
 	VADDPS    Y3, Y4, Y3
 
 skip75:
@@ -23987,13 +24061,13 @@ empty49:
 	JNE     summed64
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around76
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
 	JMP     stored77
 
 around76:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
 
 stored77:
 	JMP stored66
@@ -24014,26 +24088,24 @@ skip78:
 narrower43:
 	CMPQ R9, $0x00000010
 	JLT  narrower80
-	MOVQ to+56(FP), AX
-	XORQ DI, DI
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
 	JGE  over83
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
 result81:
-	MOVQ  start+16(FP), R10
-	MOVQ  (R10)(DI*8), BX
-	MOVQ  8(R10)(DI*8), SI
+	MOVQ  8(DI), SI
+	LEAQ  (CX)(SI*8), SI
 	MOVQ  SI, R10
 	SUBQ  BX, R10
-	CMPQ  R10, $0x00000100
+	CMPQ  R10, $0x00000800
 	JLE   few84
 	TESTQ $0x00000010, mode+80(FP)
 	JEQ   tooMany82
 
 few84:
-	MOVQ  positions+32(FP), R10
-	LEAQ  (R10)(BX*8), BX
-	LEAQ  (R10)(SI*8), SI
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  BX, SI
@@ -24041,7 +24113,7 @@ few84:
 	CMPQ  factors+48(FP), $0x00000000
 	JEQ   none87
 	MOVQ  BX, R10
-	SUBQ  positions+32(FP), R10
+	SUBQ  CX, R10
 	SHRQ  $0x02, R10
 	TESTQ $0x00000020, mode+80(FP)
 	JEQ   skip88
@@ -24050,7 +24122,8 @@ few84:
 skip88:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
@@ -24058,9 +24131,9 @@ skip88:
 
 row89:
 	MOVQ         128(R11), R13
-	IMULQ        CX, R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide91
 	VPBROADCASTW (R10), X2
@@ -24090,7 +24163,7 @@ rows90:
 
 row93:
 	MOVQ         (R11), R12
-	IMULQ        CX, R12
+	IMULQ        AX, R12
 	TESTQ        $0x00000020, mode+80(FP)
 	JNE          wide95
 	VPBROADCASTW (R10), X2
@@ -24118,7 +24191,8 @@ rows94:
 
 none87:
 	MOVQ    BX, R10
-	LEAQ    -128(DX), R13
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
@@ -24126,9 +24200,9 @@ none87:
 
 row97:
 	MOVQ       128(R10), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	MOVQ       (R10), R11
-	IMULQ      CX, R11
+	IMULQ      AX, R11
 	VCVTPH2PS  (R8)(R11*1), Y2
 	VADDPS     Y2, Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
@@ -24144,7 +24218,7 @@ rows98:
 
 row99:
 	MOVQ      (R10), R11
-	IMULQ     CX, R11
+	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y2
 	VADDPS    Y2, Y0, Y0
 	VCVTPH2PS 16(R8)(R11*1), Y2
@@ -24164,18 +24238,19 @@ final102:
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around105
-	VMOVDQU   X0, (AX)
-	VMOVDQU   X1, 16(AX)
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 	JMP       stored106
 
 around105:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 
 stored106:
 stored103:
-	ADDQ apart+64(FP), AX
-	INCQ DI
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
 	JLT  result81
 	JMP  over83
@@ -24183,18 +24258,19 @@ stored103:
 special104:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow107
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
 	JMP     stored103
 
 narrow107:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip108
-	SUBQ         BX, SI
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty109
-	SHRQ         $0x03, SI
+	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   SI, X2, X2
+	VCVTSI2SSQ   R10, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
@@ -24203,9 +24279,9 @@ empty109:
 skip108:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip110
-	VCVTPH2PS (AX), Y2
+	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
-	VCVTPH2PS 16(AX), Y2
+	VCVTPH2PS 16(DX), Y2
 	VADDPS    Y1, Y2, Y1
 
 skip110:
@@ -24216,11 +24292,11 @@ empty86:
 	JNE     summed101
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around111
-	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, (DX)
 	JMP     stored112
 
 around111:
-	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, (DX)
 
 stored112:
 	JMP stored103
@@ -24239,22 +24315,30 @@ skip113:
 	SUBQ $0x00000010, R9
 
 narrower80:
-	MOVQ results+24(FP), DI
-	MOVQ DI, ret+88(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
 
 // func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none114
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none114:
 	MOVQ rows+0(FP), R9
@@ -24264,25 +24348,23 @@ tile115:
 	CMPQ R10, $0x00000020
 	JLT  narrower116
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over119
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result117:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few120
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany118
 
 few120:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24294,7 +24376,8 @@ few120:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -24302,13 +24385,13 @@ few120:
 
 row122:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VCVTPH2PS    (R9)(R14*1), Y5
 	VPCMPEQD     (R12), Y4, Y6
 	VANDPS       Y5, Y6, Y6
@@ -24336,11 +24419,11 @@ rows123:
 
 row124:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y4
+	VPBROADCASTD (DX)(R13*1), Y4
 	VCVTPH2PS    (R9)(R14*1), Y5
 	VPCMPEQD     (R12), Y4, Y6
 	VANDPS       Y5, Y6, Y6
@@ -24394,8 +24477,9 @@ around132:
 
 stored133:
 stored128:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result117
 	JMP  over119
@@ -24412,11 +24496,12 @@ special129:
 narrow134:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip135
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty136
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   DI, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
@@ -24473,25 +24558,23 @@ narrower116:
 	CMPQ R10, $0x00000010
 	JLT  narrower142
 	MOVQ to+72(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over145
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result143:
-	MOVQ  start+16(FP), R11
-	MOVQ  (R11)(R8*8), SI
-	MOVQ  8(R11)(R8*8), DI
+	MOVQ  8(R8), DI
+	LEAQ  (CX)(DI*8), DI
 	MOVQ  DI, R11
 	SUBQ  SI, R11
-	CMPQ  R11, $0x00000100
+	CMPQ  R11, $0x00000800
 	JLE   few146
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany144
 
 few146:
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
@@ -24501,7 +24584,8 @@ few146:
 	SHLQ    $0x02, R11
 	ADDQ    ranks+56(FP), R11
 	MOVQ    SI, R13
-	LEAQ    -128(DX), BP
+	MOVQ    known+40(FP), BP
+	SUBQ    $0x00000080, BP
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
@@ -24509,13 +24593,13 @@ few146:
 
 row148:
 	MOVQ         128(R13), R15
-	IMULQ        CX, R15
+	IMULQ        AX, R15
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VCVTPH2PS    (R9)(R14*1), Y3
 	VPCMPEQD     (R12), Y2, Y4
 	VANDPS       Y3, Y4, Y4
@@ -24535,11 +24619,11 @@ rows149:
 
 row150:
 	MOVQ         (R13), R14
-	IMULQ        CX, R14
+	IMULQ        AX, R14
 	MOVQ         (R13), R12
 	IMULQ        ranksApart+64(FP), R12
 	ADDQ         R11, R12
-	VPBROADCASTD (AX)(R13*1), Y2
+	VPBROADCASTD (DX)(R13*1), Y2
 	VCVTPH2PS    (R9)(R14*1), Y3
 	VPCMPEQD     (R12), Y2, Y4
 	VANDPS       Y3, Y4, Y4
@@ -24572,8 +24656,9 @@ around156:
 
 stored157:
 stored154:
+	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result143
 	JMP  over145
@@ -24588,11 +24673,12 @@ special155:
 narrow158:
 	TESTQ        $0x00000002, mode+96(FP)
 	JEQ          skip159
-	SUBQ         SI, DI
+	MOVQ         DI, R11
+	SUBQ         SI, R11
 	JEQ          empty160
-	SHRQ         $0x03, DI
+	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R11, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
@@ -24637,22 +24723,30 @@ skip164:
 	SUBQ $0x00000010, R10
 
 narrower142:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+104(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
 // func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
-	MOVQ  stride+8(FP), CX
+	MOVQ  stride+8(FP), AX
+	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  positions+32(FP), AX
-	LEAQ  (AX)(DX*8), DX
-	MOVQ  sources+48(FP), AX
-	TESTQ AX, AX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
 	JEQ   none165
-	SUBQ  positions+32(FP), AX
+	SUBQ  CX, DX
 
 none165:
 	MOVQ rows+0(FP), R9
@@ -24662,19 +24756,17 @@ tile166:
 	CMPQ R10, $0x00000020
 	JLT  narrower167
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over170
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result168:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
 	JGE     empty171
 	VMOVUPS all32_ff800000<>+0(SB), Y0
@@ -24688,7 +24780,8 @@ result168:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
@@ -24696,9 +24789,9 @@ result168:
 
 row173:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VCVTPH2PS  (R9)(R12*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
@@ -24735,7 +24828,7 @@ rows174:
 
 row175:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
@@ -24774,56 +24867,58 @@ rows176:
 	VCVTPS2PH    $0x00, Y3, X1
 	VMOVUPS      X0, 32(BX)
 	VMOVUPS      X1, 48(BX)
-	LEAQ         (AX)(SI*1), SI
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
 	JEQ          none177
-	MOVQ         columns+72(FP), DI
-	SUBQ         R10, DI
-	SHLQ         $0x03, DI
-	ADDQ         choice+80(FP), DI
-	MOVQ         choiceApart+88(FP), R11
-	IMULQ        R8, R11
-	ADDQ         R11, DI
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (DI)
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(DI)
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(DI)
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(DI)
+	VMOVUPD      Y0, 96(R11)
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 128(DI)
+	VMOVUPD      Y0, 128(R11)
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 160(DI)
+	VMOVUPD      Y0, 160(R11)
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 192(DI)
+	VMOVUPD      Y0, 192(R11)
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 224(DI)
+	VMOVUPD      Y0, 224(R11)
 
 none177:
 	JMP stored172
@@ -24848,9 +24943,11 @@ empty171:
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
 	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
 	VMOVUPD   Y9, (SI)
 	VMOVUPD   Y9, 32(SI)
 	VMOVUPD   Y9, 64(SI)
@@ -24862,8 +24959,9 @@ empty171:
 
 none178:
 stored172:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result168
 	JMP  over170
@@ -24879,19 +24977,17 @@ narrower167:
 	CMPQ R10, $0x00000010
 	JLT  narrower180
 	MOVQ to+56(FP), BX
-	XORQ R8, R8
+	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
 	JGE  over183
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
 
 result181:
-	MOVQ    start+16(FP), R11
-	MOVQ    (R11)(R8*8), SI
-	MOVQ    8(R11)(R8*8), DI
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
-	MOVQ    positions+32(FP), R11
-	LEAQ    (R11)(SI*8), SI
-	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
 	JGE     empty184
 	VMOVUPS all32_ff800000<>+0(SB), Y0
@@ -24901,7 +24997,8 @@ result181:
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    SI, R11
-	LEAQ    -128(DX), R14
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
@@ -24909,9 +25006,9 @@ result181:
 
 row186:
 	MOVQ       128(R11), R13
-	IMULQ      CX, R13
+	IMULQ      AX, R13
 	MOVQ       (R11), R12
-	IMULQ      CX, R12
+	IMULQ      AX, R12
 	VCVTPH2PS  (R9)(R12*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
@@ -24936,7 +25033,7 @@ rows187:
 
 row188:
 	MOVQ      (R11), R12
-	IMULQ     CX, R12
+	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
@@ -24959,36 +25056,38 @@ rows189:
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
-	LEAQ         (AX)(SI*1), SI
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
 	JEQ          none190
-	MOVQ         columns+72(FP), DI
-	SUBQ         R10, DI
-	SHLQ         $0x03, DI
-	ADDQ         choice+80(FP), DI
-	MOVQ         choiceApart+88(FP), R11
-	IMULQ        R8, R11
-	ADDQ         R11, DI
+	MOVQ         columns+72(FP), R11
+	SUBQ         R10, R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, (DI)
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 32(DI)
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 64(DI)
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
-	VMOVUPD      Y0, 96(DI)
+	VMOVUPD      Y0, 96(R11)
 
 none190:
 	JMP stored185
@@ -25007,9 +25106,11 @@ empty184:
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
 	ADDQ      choice+80(FP), SI
-	MOVQ      choiceApart+88(FP), DI
-	IMULQ     R8, DI
-	ADDQ      DI, SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
 	VMOVUPD   Y9, (SI)
 	VMOVUPD   Y9, 32(SI)
 	VMOVUPD   Y9, 64(SI)
@@ -25017,8 +25118,9 @@ empty184:
 
 none191:
 stored185:
+	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
-	INCQ R8
+	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
 	JLT  result181
 	JMP  over183
@@ -25030,8 +25132,10 @@ over183:
 	SUBQ $0x00000010, R10
 
 narrower180:
-	MOVQ results+24(FP), R8
-	MOVQ R8, ret+96(FP)
+	MOVQ results+24(FP), AX
+	SUBQ start+16(FP), AX
+	SHRQ $0x03, AX
+	MOVQ AX, ret+96(FP)
 	VZEROUPPER
 	RET
 
@@ -26449,6 +26553,39 @@ late2_done:
 narrower2:
 	RET
 
+// func outsideAVX512I64(indices *int64, n int, last int64) bool
+// Requires: AVX, AVX512F
+TEXT ·outsideAVX512I64(SB), NOSPLIT, $0-25
+	MOVQ   indices+0(FP), AX
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	MOVQ   n+8(FP), CX
+
+next:
+	TESTQ   CX, CX
+	JLE     done
+	VPMAXUQ (AX), Z1, Z1
+	VPMAXUQ 64(AX), Z2, Z2
+	VPMAXUQ 128(AX), Z1, Z1
+	VPMAXUQ 192(AX), Z2, Z2
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x20, CX
+	JMP     next
+
+done:
+	MOVQ         last+16(FP), AX
+	INCQ         AX
+	VMOVQ        AX, X0
+	VPBROADCASTQ X0, Z0
+	VPMAXUQ      Z2, Z1, Z1
+	VPCMPUQ      $0x05, Z0, Z1, K1
+	KMOVW        K1, AX
+	TESTL        AX, AX
+	SETNE        AL
+	MOVB         AL, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func outsideAVX2I64(indices *int64, n int, last int64) bool
 // Requires: AVX, AVX2
 TEXT ·outsideAVX2I64(SB), NOSPLIT, $0-25
@@ -26457,48 +26594,50 @@ TEXT ·outsideAVX2I64(SB), NOSPLIT, $0-25
 	VMOVQ        CX, X0
 	VPBROADCASTQ X0, Y0
 	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
 	MOVQ         n+8(FP), CX
 
 next:
 	TESTQ   CX, CX
 	JLE     done
-	VMOVDQU (AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 32(AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 64(AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 96(AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 128(AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 160(AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 192(AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 224(AX), Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
+	VMOVDQU (AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 32(AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 64(AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 96(AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 128(AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 160(AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 192(AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 224(AX), Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
 	ADDQ    $0x00000100, AX
 	SUBQ    $0x20, CX
 	JMP     next
 
 done:
+	VPOR      Y2, Y1, Y1
 	VMOVMSKPD Y1, AX
 	VZEROUPPER
 	TESTL     AX, AX
@@ -26514,69 +26653,102 @@ TEXT ·leapsAVX2I64(SB), NOSPLIT, $0-25
 	VMOVQ        CX, X0
 	VPBROADCASTQ X0, Y0
 	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
 	MOVQ         n+8(FP), CX
 
 next:
 	TESTQ   CX, CX
 	JLE     done
-	VMOVDQU 8(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  (AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
+	VMOVDQU 8(AX), Y3
 	VPOR    Y3, Y1, Y1
-	VMOVDQU 40(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  32(AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
+	VPSUBQ  (AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 40(AX), Y3
+	VPOR    Y3, Y2, Y2
+	VPSUBQ  32(AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 72(AX), Y3
 	VPOR    Y3, Y1, Y1
-	VMOVDQU 72(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  64(AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
+	VPSUBQ  64(AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 104(AX), Y3
+	VPOR    Y3, Y2, Y2
+	VPSUBQ  96(AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 136(AX), Y3
 	VPOR    Y3, Y1, Y1
-	VMOVDQU 104(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  96(AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
+	VPSUBQ  128(AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 168(AX), Y3
+	VPOR    Y3, Y2, Y2
+	VPSUBQ  160(AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 200(AX), Y3
 	VPOR    Y3, Y1, Y1
-	VMOVDQU 136(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  128(AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 168(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  160(AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 200(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  192(AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 232(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBQ  224(AX), Y2, Y2
-	VPSUBQ  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
+	VPSUBQ  192(AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 232(AX), Y3
+	VPOR    Y3, Y2, Y2
+	VPSUBQ  224(AX), Y3, Y3
+	VPSUBQ  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
 	ADDQ    $0x00000100, AX
 	SUBQ    $0x20, CX
 	JMP     next
 
 done:
+	VPOR      Y2, Y1, Y1
 	VMOVMSKPD Y1, AX
 	VZEROUPPER
 	TESTL     AX, AX
 	SETNE     AL
 	MOVB      AL, ret+24(FP)
+	RET
+
+// func outsideAVX512I32(indices *int32, n int, last int32) bool
+// Requires: AVX, AVX512F
+TEXT ·outsideAVX512I32(SB), NOSPLIT, $0-25
+	MOVQ   indices+0(FP), AX
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	MOVQ   n+8(FP), CX
+
+next:
+	TESTQ   CX, CX
+	JLE     done
+	VPMAXUD (AX), Z1, Z1
+	VPMAXUD 64(AX), Z2, Z2
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JMP     next
+
+done:
+	MOVLQSX      last+16(FP), AX
+	INCQ         AX
+	VMOVQ        AX, X0
+	VPBROADCASTD X0, Z0
+	VPMAXUD      Z2, Z1, Z1
+	VPCMPUD      $0x05, Z0, Z1, K1
+	KMOVW        K1, AX
+	TESTL        AX, AX
+	SETNE        AL
+	MOVB         AL, ret+24(FP)
+	VZEROUPPER
 	RET
 
 // func outsideAVX2I32(indices *int32, n int, last int32) bool
@@ -26587,32 +26759,34 @@ TEXT ·outsideAVX2I32(SB), NOSPLIT, $0-25
 	VMOVQ        CX, X0
 	VPBROADCASTD X0, Y0
 	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
 	MOVQ         n+8(FP), CX
 
 next:
 	TESTQ   CX, CX
 	JLE     done
-	VMOVDQU (AX), Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 32(AX), Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 64(AX), Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 96(AX), Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
+	VMOVDQU (AX), Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 32(AX), Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 64(AX), Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 96(AX), Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
 	ADDQ    $0x00000080, AX
 	SUBQ    $0x20, CX
 	JMP     next
 
 done:
+	VPOR      Y2, Y1, Y1
 	VMOVMSKPS Y1, AX
 	VZEROUPPER
 	TESTL     AX, AX
@@ -26628,40 +26802,42 @@ TEXT ·leapsAVX2I32(SB), NOSPLIT, $0-25
 	VMOVQ        CX, X0
 	VPBROADCASTD X0, Y0
 	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
 	MOVQ         n+8(FP), CX
 
 next:
 	TESTQ   CX, CX
 	JLE     done
-	VMOVDQU 4(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBD  (AX), Y2, Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
+	VMOVDQU 4(AX), Y3
 	VPOR    Y3, Y1, Y1
-	VMOVDQU 36(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBD  32(AX), Y2, Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
+	VPSUBD  (AX), Y3, Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 36(AX), Y3
+	VPOR    Y3, Y2, Y2
+	VPSUBD  32(AX), Y3, Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
+	VMOVDQU 68(AX), Y3
 	VPOR    Y3, Y1, Y1
-	VMOVDQU 68(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBD  64(AX), Y2, Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
-	VMOVDQU 100(AX), Y2
-	VPOR    Y2, Y1, Y1
-	VPSUBD  96(AX), Y2, Y2
-	VPSUBD  Y2, Y0, Y3
-	VPOR    Y2, Y3, Y3
-	VPOR    Y3, Y1, Y1
+	VPSUBD  64(AX), Y3, Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y1, Y1
+	VMOVDQU 100(AX), Y3
+	VPOR    Y3, Y2, Y2
+	VPSUBD  96(AX), Y3, Y3
+	VPSUBD  Y3, Y0, Y4
+	VPOR    Y3, Y4, Y4
+	VPOR    Y4, Y2, Y2
 	ADDQ    $0x00000080, AX
 	SUBQ    $0x20, CX
 	JMP     next
 
 done:
+	VPOR      Y2, Y1, Y1
 	VMOVMSKPS Y1, AX
 	VZEROUPPER
 	TESTL     AX, AX

@@ -116,6 +116,62 @@ func matmulHalfAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, columns i
 //go:noescape
 func matmulHalfAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
 
+// matmulWideAVX512F32 multiplies rows of a with a panel of b, 128 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX512F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulWideAVX512BF16 multiplies rows of a with a panel of b, 128 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX512BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulWideAVX512F16 multiplies rows of a with a panel of b, 128 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX512F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulWideAVX512F64 multiplies rows of a with a panel of b, 64 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX512F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulWideAVX2F32 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX2F32(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulWideAVX2BF16 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX2BF16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulWideAVX2F16 multiplies rows of a with a panel of b, 32 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX2F16(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
+// matmulWideAVX2F64 multiplies rows of a with a panel of b, 16 elements wide and so many steps deep,
+// whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,
+// else with 0, and end with bias, if there is one.
+//
+//go:noescape
+func matmulWideAVX2F64(a *byte, aRow int, rows int, b *byte, bRow int, columns int, steps int, bias *byte, y *byte, yRow int, more int)
+
 // matmulTurnedAVX512F32 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.

@@ -172,8 +172,10 @@ func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
 	c.SUBQ(m.columns, choice)
 	c.SHLQ(operand.Imm(3), choice)
 	c.ADDQ(m.param("choice"), choice)
-	c.MOVQ(m.param("choiceApart"), bags)
-	c.IMULQ(m.done, bags)
+	c.MOVQ(m.next, bags)
+	c.SUBQ(m.param("start"), bags)
+	c.SHRQ(operand.Imm(3), bags)
+	c.IMULQ(m.param("choiceApart"), bags)
 	c.ADDQ(bags, choice)
 	parts := 8 / m.compute.size
 	for v := range m.group {

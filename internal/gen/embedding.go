@@ -33,18 +33,18 @@ func embeddingSums(c *build.Context) {
 	})
 }
 
-// rowSum is the kernel under construction. Places in the list of positions are
-// addresses: of the result at hand, whose number is done, from begin to end.
+// rowSum is the kernel under construction. Places in lists are addresses: in that of
+// positions the result at hand is from begin to end, which start says at next.
 type rowSum struct {
 	*kernel
-	rows, stride, begin, end, last, sources, to, columns, done reg.GPVirtual
-	sums                                                       value
-	upper                                                      any               // where bf16 is taken apart: the bits of the odd elements
-	oddWords                                                   reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
-	tile                                                       func()            // emits a group of vectors of a result
-	advance                                                    func(columns int) // moves what belongs to the results on
-	check                                                      func(rows reg.GPVirtual, tooMany string)
-	aside                                                      []func() // emit what is rarely run, behind the loop over results
+	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
+	sums                                                            value
+	upper                                                           any               // where bf16 is taken apart: the bits of the odd elements
+	oddWords                                                        reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
+	tile                                                            func()            // emits a group of vectors of a result
+	advance                                                         func(columns int) // moves what belongs to the results on
+	check                                                           func(bytes reg.GPVirtual, tooMany string)
+	aside                                                           []func() // emit what is rarely run, behind the loop over results
 }
 
 func (s *rowSum) function() {
@@ -66,19 +66,23 @@ func (s *rowSum) function() {
 }
 
 // notTooMany ends the results before a result of more rows than are summed here.
-func (s *rowSum) notTooMany(rows reg.GPVirtual, tooMany string) {
+func (s *rowSum) notTooMany(bytes reg.GPVirtual, tooMany string) {
 	few := s.newLabel("few")
-	branch(s.c.CMPQ, rows, operand.U32(longestSum), s.c.JLE, few)
+	branch(s.c.CMPQ, bytes, operand.U32(8*longestSum), s.c.JLE, few)
 	branch(s.c.TESTQ, operand.U32(sumLong), s.param("mode"), s.c.JEQ, tooMany)
 	s.c.Label(few)
 }
 
-// lists loads how far rows lie apart, and where the known positions end.
+// lists loads how far rows lie apart and where positions are, and puts the ends of lists
+// into the place of their lengths.
 func (s *rowSum) lists() {
-	positions := s.c.GP64()
-	s.stride, s.last = param(s.c, "stride"), param(s.c, "known")
-	s.c.MOVQ(s.param("positions"), positions)
-	s.c.LEAQ(operand.Mem{Base: positions, Index: s.last, Scale: 8}, s.last)
+	s.stride, s.positions = param(s.c, "stride"), param(s.c, "positions")
+	for _, list := range [][2]string{{"positions", "known"}, {"start", "results"}} {
+		end := param(s.c, list[1])
+		s.c.SHLQ(operand.Imm(3), end)
+		s.c.ADDQ(s.param(list[0]), end)
+		s.c.MOVQ(end, s.param(list[1]))
+	}
 }
 
 // sourcesBeside loads where a list lies from positions.
@@ -86,7 +90,7 @@ func (s *rowSum) sourcesBeside() {
 	c, none := s.c, s.newLabel("none")
 	s.sources = param(c, "sources")
 	branch(c.TESTQ, s.sources, s.sources, c.JEQ, none)
-	c.SUBQ(s.param("positions"), s.sources)
+	c.SUBQ(s.positions, s.sources)
 	c.Label(none)
 }
 
@@ -95,9 +99,9 @@ func (s *rowSum) sourcesBeside() {
 // columns of all. So what a tile needs stays in registers, and results are few enough
 // for their rows to stay in the caches.
 // check may end the results before one of too many rows.
-func (s *rowSum) results(groups []int, check func(rows reg.GPVirtual, tooMany string)) {
+func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany string)) {
 	c := s.c
-	s.to, s.begin, s.end, s.done = c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	s.to, s.begin, s.end, s.next = c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	s.rows, s.columns = param(c, "rows"), param(c, "columns")
 	if !s.isa.masks { // what is left is the caller's
 		groups = halves(groups)
@@ -111,8 +115,11 @@ func (s *rowSum) results(groups []int, check func(rows reg.GPVirtual, tooMany st
 	if s.isa.masks {
 		s.rest()
 	}
-	c.MOVQ(s.param("results"), s.done)
-	c.Store(s.done, c.ReturnIndex(0))
+	done := s.c.GP64()
+	c.MOVQ(s.param("results"), done)
+	c.SUBQ(s.param("start"), done)
+	c.SHRQ(operand.Imm(3), done)
+	c.Store(done, c.ReturnIndex(0))
 	endFunction(c)
 }
 
@@ -126,34 +133,34 @@ func halves(groups []int) (half []int) {
 	return half
 }
 
-// ofEach emits a tile of each result.
+// ofEach emits a tile of each result: little, as bags may have few rows. One begins
+// where the one before ended.
 func (s *rowSum) ofEach() {
-	c, list := s.c, s.c.GP64()
+	c, bytes := s.c, s.c.GP64()
 	result, tooMany, over := s.newLabel("result"), s.newLabel("tooMany"), s.newLabel("over")
 	c.MOVQ(s.param("to"), s.to)
-	c.XORQ(s.done, s.done)
-	branch(c.CMPQ, s.done, s.param("results"), c.JGE, over)
+	c.MOVQ(s.param("start"), s.next)
+	branch(c.CMPQ, s.next, s.param("results"), c.JGE, over)
+	c.MOVQ(operand.Mem{Base: s.next}, s.begin)
+	c.LEAQ(operand.Mem{Base: s.positions, Index: s.begin, Scale: 8}, s.begin)
 	c.Label(result)
-	c.MOVQ(s.param("start"), list)
-	c.MOVQ(operand.Mem{Base: list, Index: s.done, Scale: 8}, s.begin)
-	c.MOVQ(operand.Mem{Base: list, Index: s.done, Scale: 8, Disp: 8}, s.end)
-	c.MOVQ(s.end, list)
-	c.SUBQ(s.begin, list)
-	s.check(list, tooMany)
-	c.MOVQ(s.param("positions"), list)
-	c.LEAQ(operand.Mem{Base: list, Index: s.begin, Scale: 8}, s.begin)
-	c.LEAQ(operand.Mem{Base: list, Index: s.end, Scale: 8}, s.end)
+	c.MOVQ(operand.Mem{Base: s.next, Disp: 8}, s.end)
+	c.LEAQ(operand.Mem{Base: s.positions, Index: s.end, Scale: 8}, s.end)
+	c.MOVQ(s.end, bytes)
+	c.SUBQ(s.begin, bytes)
+	s.check(bytes, tooMany)
 	s.tile()
+	c.MOVQ(s.end, s.begin)
 	c.ADDQ(s.param("apart"), s.to)
-	c.INCQ(s.done)
-	branch(c.CMPQ, s.done, s.param("results"), c.JLT, result)
+	c.ADDQ(operand.Imm(8), s.next)
+	branch(c.CMPQ, s.next, s.param("results"), c.JLT, result)
 	c.JMP(operand.LabelRef(over))
 	for _, code := range s.aside {
 		code()
 	}
 	s.aside = nil
 	c.Label(tooMany)
-	c.MOVQ(s.done, s.param("results"))
+	c.MOVQ(s.next, s.param("results"))
 	c.Label(over)
 }
 

@@ -39,7 +39,7 @@ func (s *rowSum) addRows(sum value, factors bool) {
 	if factors {
 		shift := map[int]uint64{8: 0, 4: 1, 2: 2}[s.out.size]
 		s.c.MOVQ(s.begin, at)
-		s.c.SUBQ(s.param("positions"), at)
+		s.c.SUBQ(s.positions, at)
 		s.c.SHRQ(operand.Imm(shift), at)
 		if s.out != s.compute {
 			s.when(sumWideFactors, func() { s.c.ADDQ(at, at) })
@@ -94,7 +94,8 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 	at, row, later, stop := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	early := 8 * rowsEarly(s.group*bytes/64)
 	c.MOVQ(s.begin, at)
-	c.LEAQ(operand.Mem{Base: s.last, Disp: -early}, stop)
+	c.MOVQ(s.param("known"), stop)
+	c.SUBQ(operand.U32(early), stop)
 	c.CMPQ(stop, s.end)
 	c.CMOVQGT(s.end, stop)
 	for _, asks := range []bool{true, false} {

@@ -154,10 +154,12 @@ func (s *rowSum) divide(sum value) {
 }
 
 // round rounds sums to the storage type and stores them, vectors that are whole
-// as store does: two at a time, since rounding takes registers.
+// as store does: two at a time where rounding takes registers.
 func (s *rowSum) round(sum value) {
 	whole := s.group
-	s.group = min(2, whole)
+	if s.out != s.compute {
+		s.group = min(2, whole)
+	}
 	for v := 0; v < whole; v += s.group {
 		packed := s.out.pack(s.kernel, sum[v:v+s.group])
 		if s.tail != nil {

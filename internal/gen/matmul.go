@@ -8,30 +8,41 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// matmulVectors is how many vectors a panel's row has; half a panel has one.
+// matmulVectors is how many vectors a panel's row has; half a panel has one, a wide one, for
+// one or two rows of a, so many that chains do not wait for each other.
 const matmulVectors = 2
+
+var matmulWideVectors = map[bool]int{true: 8, false: 4}
 
 // matmulCounts are the numbers of rows that are multiplied at a time: as many
 // first as there are registers for.
-var matmulCounts = map[bool][]int{true: {12, 8, 4, 2, 1}, false: {6, 4, 2, 1}}
+var (
+	matmulCounts     = map[bool][]int{true: {12, 8, 4, 2, 1}, false: {6, 4, 2, 1}}
+	matmulWideCounts = []int{2, 1}
+)
 
 // matmuls are the kernels of matrix products: chains over k of fused products and
 // sums, of some rows of a with all columns of a panel of b.
 func matmuls(c *build.Context) {
 	for _, panel := range []struct {
 		name    string
-		vectors int
-	}{{"matmul", matmulVectors}, {"matmulHalf", 1}} {
+		vectors map[bool]int
+	}{
+		{"matmul", map[bool]int{true: matmulVectors, false: matmulVectors}},
+		{"matmulHalf", map[bool]int{true: 1, false: 1}},
+		{"matmulWide", matmulWideVectors},
+	} {
 		eachMatmul(c, panel.name, func(k *kernel, name string) {
-			width := fmt.Sprintf("%d elements", panel.vectors*k.lanes)
-			if panel.vectors == 1 && k.isa.masks {
+			vectors := panel.vectors[k.isa.masks]
+			width := fmt.Sprintf("%d elements", vectors*k.lanes)
+			if vectors == 1 && k.isa.masks {
 				width = "columns"
 			}
 			beginFunction(c, name, matmulSignature,
 				fmt.Sprintf("%s multiplies rows of a with a panel of b, %s wide and so many steps deep,", name, width),
 				"whose rows lie bytes apart, as those of a and y do. Chains begin with y if there are more,",
 				"else with 0, and end with bias, if there is one.")
-			k.panels(panel.vectors)
+			k.panels(vectors)
 		})
 	}
 }
@@ -45,7 +56,7 @@ func (k *kernel) panels(vectors int) {
 	if vectors == 1 && k.isa.masks {
 		k.maskTail(param(k.c, "columns"))
 	}
-	k.multiplyRows(matmulCounts[k.isa.masks], k.chains(vectors))
+	k.multiplyRows(either(vectors > matmulVectors, matmulWideCounts, matmulCounts[k.isa.masks]), k.chains(vectors))
 	k.tail = nil
 }
 
