@@ -176,13 +176,13 @@ func (pl *plan) buildWithinLimit() (*plan, error) {
 	return nil, err
 }
 
-// build has the op complete the plan, whose runs do nothing where no output has an element.
+// build has the op complete the plan, which has no run where no output has an element.
 func (pl *plan) build() error {
 	if err := pl.problem.op.build(pl); err != nil {
 		return err
 	}
 	if !pl.writes() {
-		pl.run, pl.workspace = func(*call) error { return nil }, 0
+		pl.run, pl.workspace = nil, 0
 	}
 	return nil
 }

@@ -233,6 +233,8 @@ func TestManyEmptyRows(t *testing.T) {
 		"embedding_backward grad_output=f32[1,0] indices=i64[1] grad_weight=f32[1099511627776,0]",
 		"embedding_bag weight=f32[1,0] indices=i64[1099511627776,0] mode=sum",
 		"embedding_bag_backward grad_output=bf16[2,0] indices=i64[2,1] chosen=i64 grad_weight=bf16[1099511627776,0] mode=max",
+		"embedding_bag_backward grad_output=f32[1,8589934592] indices=i64[1,1] grad_weight=f32[0,8589934592]",
+		"weight_only_linear x=f32[0,1099511627776] weight=s8[2,1099511627776] bias=none group_size=1099511627776",
 	} {
 		plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{})
 		require.NoError(t, err)

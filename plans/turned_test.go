@@ -13,20 +13,25 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// crossed is a tensor of drawn values, stored along its first dimension, and the same row-major.
+// crossed is a tensor of drawn values, stored along its second dimension, and the same row-major.
 func crossed(r *rand.Rand, batch, rows, n int64) (across, plain tensor.View) {
-	stored, same := make([]float32, batch*rows*n), make([]float32, batch*rows*n)
-	for b := range batch {
-		for i := range rows {
-			for j := range n {
+	return laid(r, []int64{n * rows, 1, rows}, batch, rows, n)
+}
+
+// laid is a tensor of drawn values with these strides, and the same row-major.
+func laid(r *rand.Rand, strides []int64, shape ...int64) (apart, plain tensor.View) {
+	apart, plain = tensor.New(tensor.F32, shape...), tensor.New(tensor.F32, shape...)
+	stored, same := tensor.Slice[float32](apart), tensor.Slice[float32](plain)
+	for b := range shape[0] {
+		for i := range shape[1] {
+			for j := range shape[2] {
 				v := float32(r.NormFloat64() * 4)
-				stored[(b*n+j)*rows+i], same[(b*rows+i)*n+j] = v, v
+				stored[b*strides[0]+i*strides[1]+j*strides[2]], same[(b*shape[1]+i)*shape[2]+j] = v, v
 			}
 		}
 	}
-	across = tensor.Of(stored, batch, rows, n)
-	across.Strides = []int64{n * rows, 1, rows}
-	return across, tensor.Of(same, batch, rows, n)
+	apart.Strides = strides
+	return apart, plain
 }
 
 // straightened is a tensor of crossed as a row-major one.
@@ -44,13 +49,17 @@ func straightened(v tensor.View) tensor.View {
 	return to
 }
 
-// Inputs that lie across the output, around the sizes of tiles: the bits of inputs that do not.
+// Inputs that lie across the output, around the sizes of tiles, and in Fortran's order: the bits of inputs that do not.
 func TestInputsAcrossTheOutput(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, size := range [][3]int64{{1, 2, 8}, {1, 16, 496}, {2, 15, 495}, {3, 17, 497}, {1, 33, 993}, {2, 3, 2000}, {1, 300, 9}, {1, 64, 7}, {2, 100, 600}} {
+	for _, size := range [][3]int64{{1, 2, 8}, {1, 16, 496}, {2, 15, 495}, {3, 17, 497}, {1, 33, 993}, {2, 3, 2000}, {1, 300, 9}, {1, 64, 7}, {2, 100, 600}, {16, 3, 70}, {33, 5, 500}} {
 		shape := size[:]
-		x, plainX := crossed(r, size[0], size[1], size[2])
-		dy, plainDy := crossed(r, size[0], size[1], size[2])
+		strides := []int64{size[2] * size[1], 1, size[1]}
+		if size[0] > 3 { // Fortran's order
+			strides = []int64{1, size[0], size[0] * size[1]}
+		}
+		x, plainX := laid(r, strides, shape...)
+		dy, plainDy := laid(r, strides, shape...)
 		for axis := range 3 {
 			scale, zero := make([]float32, size[axis]), make([]float32, size[axis])
 			for i := range scale {
