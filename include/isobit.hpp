@@ -345,7 +345,7 @@ private:
   class Cache {
   public:
     std::shared_ptr<const Plan> find(const std::string &problem) {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto lock = locked();
       const auto found = places_.find(problem);
       if (found == places_.end()) return nullptr;
       entries_.splice(entries_.begin(), entries_, found->second);
@@ -355,7 +355,7 @@ private:
     // Answers the plan that is kept: another thread's, if that was first.
     std::shared_ptr<const Plan> add(const std::string &problem, std::shared_ptr<const Plan> plan) {
       std::shared_ptr<const Plan> dropped; // destroyed after the lock is given back
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto lock = locked();
       const auto found = places_.find(problem);
       if (found != places_.end()) return found->second->second;
       entries_.emplace_front(problem, std::move(plan));
@@ -369,6 +369,17 @@ private:
     }
 
   private:
+    // A child forked while another thread had the lock would wait for ever: the library knows whether this is one.
+    std::unique_lock<std::mutex> locked() {
+      std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+      if (!lock) {
+        int32_t n = 0;
+        detail::call(isobit_get_num_threads, &n);
+        lock.lock();
+      }
+      return lock;
+    }
+
     using Entries = std::list<std::pair<std::string, std::shared_ptr<const Plan>>>;
     std::mutex mutex_;
     Entries entries_;

@@ -16,12 +16,39 @@ def wants_derivative(*values: Any) -> bool:
     """Whether a derivative by one of these may be asked for, which requires_grad does not say of tangents, nor of
     the tensors of torch.func's transforms."""
     if is_dynamo_compiling():
-        return wants_gradient(*values)
+        return wants_gradient(*values) or _loses_functions()
     if is_traced():
         return False
     if torch._C._are_functorch_transforms_active():
         return not is_functionalized() or any(_wants_beneath(v) for v in values)
     return wants_gradient(*values) or has_tangent(*values)
+
+
+# Whether Dynamo traces the backward of an autograd.Function within torch.func's transforms. That of PyTorch 2.8 takes the
+# derivative of its forward, and its tensors do not say there that they want one.
+_TRACES_FUNCTIONS = hasattr(torch._functorch.autograd_function, "DynamoAutogradFunctionTraceHelper")
+
+
+def _loses_functions() -> bool:
+    return not _TRACES_FUNCTIONS and torch._C._functorch.TransformType.Grad in _transforms()
+
+
+def _check_function() -> None:
+    if _loses_functions():
+        raise NotImplementedError(
+            f"isobit: PyTorch {torch.__version__} compiles no gradient of this within torch.func's transforms; want a newer "
+            "one, or no torch.compile"
+        )
+
+
+for _function in (_loses_functions, _check_function):
+    _function._dynamo_marked_constant = True  # type: ignore[union-attr]  # called where a graph is made, not in it
+
+
+def check_function() -> None:
+    """Raises where compiled code would lose the backward of an autograd.Function."""
+    if is_dynamo_compiling():
+        _check_function()
 
 
 def _wants_beneath(value: Any) -> bool:

@@ -2,7 +2,9 @@
 #include "testing.hpp"
 
 #include <atomic>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace {
 
@@ -99,6 +101,31 @@ void cache_in_threads() {
       }
     });
   for (std::thread &t : threads) t.join();
+}
+
+// Children of a process whose other thread may have the table's lock: they are told that they were forked, or find the
+// plan, and none waits for a thread that it does not have.
+void forks_beside_the_cache() {
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) isobit::Plan::cached(quantize);
+  });
+  for (int i = 0; i < 40; i++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      try {
+        isobit::Plan::cached(quantize);
+      } catch (const isobit::Error &e) {
+        _exit(e.status() == ISOBIT_FORKED ? 0 : 1);
+      }
+      _exit(0);
+    }
+    int status = 0;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  }
+  done = true;
+  other.join();
 }
 
 // Every call that takes tensors takes them as a vector, too.
@@ -230,6 +257,7 @@ int main() {
   plans();
   cache();
   cache_in_threads();
+  forks_beside_the_cache();
   vectors();
   texts_that_change();
   workspaces();

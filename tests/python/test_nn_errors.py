@@ -19,7 +19,7 @@ from isobit.nn import (
     convert,
     prepare,
 )
-from kit import draw
+from kit import assert_same, draw
 
 INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
 
@@ -123,3 +123,23 @@ def test_a_layer_names_the_input_that_does_not_fit():
     for shape in ((3, 7), ()):
         with pytest.raises(ValueError, match=r"FakeQuantizedLinear: input has shape .*; want \[..., 8\]"):
             layer(draw(*shape))
+
+
+@pytest.mark.parametrize("on", (True, False), ids=("faking", "not faking"))
+@pytest.mark.parametrize("kind", (torch.nn.Linear, torch.nn.Embedding))
+def test_convert_refuses_hooks_that_make_other_values_of_a_weight(kind, on):
+    """What it keeps are the codes of the weight: such values were lost."""
+    plain = prepare(kind(8, 4), **{"weight" if kind is torch.nn.Linear else "embedding": LearnableFakeQuantize})
+    plain.weight_fake_quantizer(plain.weight), plain.weight_fake_quantizer.enable_fake_quant(on)
+    for register, hook in (
+        ("register_forward_pre_hook", lambda m, args: (args[0] * 2,)),
+        ("register_forward_hook", lambda m, args, y: y.abs()),
+    ):
+        layer = copy.deepcopy(plain)
+        getattr(layer.weight_fake_quantizer, register)(lambda *_: None)
+        convert(layer)
+        getattr(layer.weight_fake_quantizer, register)(hook)
+        state = copy.deepcopy(layer.state_dict())
+        with pytest.raises(ValueError, match="convert: a forward hook of a FakeQuantized.* changes what comes of the"):
+            convert(layer, inplace=True)
+        assert_same(tuple(layer.state_dict().values()), tuple(state.values()))

@@ -13,7 +13,7 @@ from torch.utils.hooks import BackwardHook
 
 from .._gradient import asked, no_forward_mode, once, rounded, wide_for, widest
 from .._load import PACKED
-from .._transforms import wants_derivative
+from .._transforms import check_function, wants_derivative
 from ..ops.linear import linear
 from ..ops.matmul import as_matrix, product, row_sums, weight_gradient
 from ..ops.quantized_linear import quantized_linear_codes
@@ -174,6 +174,7 @@ class _NotForward(_StraightThrough):
 
 def straight_through(x: Tensor, weight: Tensor, bias: Tensor | None, value: Tensor) -> Tensor:
     """value, with the gradient of linear(x, weight, bias)."""
+    check_function()
     y: Tensor = (_StraightThrough if is_dynamo_compiling() else _NotForward).apply(x, weight, bias, value)
     return y
 

@@ -9,7 +9,8 @@ import torch
 
 from .._explain import check_kinds
 from ._fake_quantizer import check_module
-from ._hooks import keep_hooks
+from ._hooks import has_forward_hooks, keep_hooks
+from ._linear import Operand
 from .prepare import without_fast_path
 
 
@@ -26,7 +27,7 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     metadata (torch.save and torch.load keep it), stand for other values: other bounds, groups or float8.
 
     Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm),
-    and TypeError for one with a forward that its served form would not have, that torch.compile wraps, or that
+    or has other values by a forward hook of its fake-quantizer, which is called once more for it; and TypeError for one with a forward that its served form would not have, that torch.compile wraps, or that
     fully_shard split."""
     check_module("convert", module)
     check_kinds("convert", "b", inplace=inplace)
@@ -50,9 +51,22 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
                     f"convert: the {name} of a {owner} is a DTensor; want the model without fully_shard, with the state "
                     "that get_model_state_dict gives with full_state_dict=True"
                 )
+        if _is_changed(part):
+            raise ValueError(
+                f"convert: a forward hook of a {owner}'s weight_fake_quantizer changes what comes of the weight; want it removed"
+            )
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
     return _convert(module.eval(), {})
+
+
+def _is_changed(layer: torch.nn.Module) -> bool:
+    """Whether hooks make other values of a layer's weight than its codes stand for."""
+    by: Any = getattr(layer, "weight_fake_quantizer", None)
+    if by is None or not has_forward_hooks(by):
+        return False
+    passed = Operand.of(copy.deepcopy(by).eval(), layer.weight)  # type: ignore[arg-type]
+    return passed.tensor is not layer.weight or by.is_faking() != (passed.scheme is not None)
 
 
 def _convert(module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Module]) -> torch.nn.Module:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .._explain import check_kinds
 from ._buffers import write
@@ -135,6 +136,11 @@ class HistogramObserver(MinMaxObserver):
         self.shared = "none"
 
     def _finite(self, x: Tensor) -> Tensor:
+        if isinstance(x, FakeTensor):
+            raise RuntimeError(
+                "HistogramObserver: its steps are data-dependent, which torch.export and make_fx do not record; "
+                "want eval() or disable_observer() before, of what is not dynamic"
+            )
         if not x.isinf().any():
             return x
         warnings.warn("HistogramObserver: the input has infinities; they are left out", stacklevel=3)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import is_empty, is_watched
+from .._transforms import check_function, is_empty, is_watched
 from ._buffers import assign, has_value, version_of, write
 from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting
 from ._grouping import Grouping, check_shape
@@ -220,6 +220,7 @@ class LearnableFakeQuantize(FakeQuantizer):
     def _with_scaled_gradients(self, n: int, kind: torch.dtype) -> Parameters:
         """The parameters for n elements a scale, with the factor in the graph: as an op's float it is a constant
         of the graph, which each size of a batch would compile anew. kind: what the op multiplies in."""
+        check_function()
         factor = torch.full((), n * self.quant_max, dtype=torch.float64, device=self.scale.device).clamp(min=1)
         factor = (1 / factor.sqrt()).to(kind)
         zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point.to(kind), factor)

@@ -16,7 +16,7 @@ from .._gradient import asked, given, rounded, save_for_jvp, wide_for
 from .._jagged import has_rows, of_values
 from .._op import Op
 from .._out import copy_out
-from .._transforms import is_known, is_traced, wants_derivative
+from .._transforms import check_function, is_known, is_traced, wants_derivative
 from .._vmap import Dims, front, register
 
 _OP = Op(
@@ -212,6 +212,7 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
     if x.dim() == w.dim() and all(is_known(i == j) for i, j in zip(x.shape[:-2], w.shape[:-2], strict=True)):
         return _in_pairs(x, w)
     if is_dynamo_compiling() or wants_derivative(x, w):
+        check_function()
         y: Tensor = (_Broadcast if is_dynamo_compiling() else _Eager).apply(x, w)
         return y
     return _Broadcast.forward(x, w)

@@ -14,7 +14,7 @@ from .._explain import check_dense, check_device, check_floats
 from .._gradient import asked, no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
-from .._transforms import is_traced, wants_derivative
+from .._transforms import check_function, is_traced, wants_derivative
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
 from .matmul import KINDS, as_matrix, direct, is_eager, product, row_sums, weight_gradient
@@ -189,6 +189,7 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     if not is_dynamo_compiling() and (is_traced() or not wants_derivative(input, weight, bias)):
         return _QuantizedLinear.forward(input, weight, bias)[0]
     if is_dynamo_compiling():
+        check_function()
         return _QuantizedLinear.apply(input, weight, bias)[0]
     kind = _Transformed if torch._C._are_functorch_transforms_active() else _Eager
     return kind.apply(input, weight, bias)[0]
