@@ -82,8 +82,10 @@ typedef struct {
 enum { MAX_DTYPES = 16 };
 typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
+  PyObject *elsewhere; /* an exception: autograd's function leaves a call to torch's dispatcher */
   PyObject *empty, *empty_like, *is_neg, *get_num_threads, *raw_stream, *forward_ad, *profiler, *sees_functions;
-  question is_grad_enabled, is_autocast_enabled, in_inference_mode, dispatch_modes, function_modes, tracing_state;
+  question is_grad_enabled, is_autocast_enabled, transforms_are_active, in_inference_mode, dispatch_modes,
+      function_modes, tracing_state;
   question empty_strided_cpu, increment_version;
   property requires_grad, version;
   PyObject *device, *current_level, *is_profiling; /* names of attributes */
@@ -99,6 +101,7 @@ int property_named(property *p, PyObject *type, const char *name); /* 0, or -1 w
 /* Each 0, 1, or -1 with an exception. */
 int grad_is_enabled(void);
 int autocast_is_enabled(void);
+int transform_is_active(void); /* one of torch.func */
 int mode_is_active(void); /* a mode, torch.jit.trace, forward-mode AD or a profiler has to see the op itself */
 int is_negative(PyObject *object); /* torch's, with the negative bit set */
 int asks_gradient(PyObject *tensor); /* of torch's, and gradients are recorded */
@@ -185,6 +188,7 @@ PyObject *info(PyObject *module, PyObject *none);
 
 /* ---- ops ---- */
 PyObject *op_define(PyObject *module, PyObject *args);
+PyObject *op_set_function(PyObject *module, PyObject *args);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -58,6 +58,7 @@ typedef struct {
   op_tensor tensors[MAX_ARGS]; /* inputs, then outputs */
   op_attribute attributes[MAX_ATTRS];
   PyObject *spec; /* keeps the names alive */
+  PyObject *function; /* records a call for autograd, or NULL */
 } op;
 
 typedef struct {
@@ -72,6 +73,7 @@ typedef struct {
 typedef struct {
   op *op;
   int strict, missed; /* missed: answer NotImplemented */
+  int differentiated; /* ... since a gradient is wanted */
   int only_check; /* nothing is computed */
   int only_shapes; /* tensors have no memory */
   int n;
