@@ -68,19 +68,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	if whole == 0 {
 		return
 	}
-	mode := 0
-	if s.in != s.out {
-		mode = narrower[s.out]
-	}
-	if m.Accumulate {
-		mode |= sumAccumulate
-	}
-	if m.ByFreq {
-		mode |= sumDivide
-	}
-	if m.Stream && uintptr(m.Out.P)%streamAlignment == 0 && whole*m.Out.Stride%streamAlignment == 0 && m.Apart%streamAlignment == 0 {
-		mode |= sumStream
-	}
+	mode := s.mode(m, whole)
 	// Empty destinations that the kernel does not store around the caches are cleared.
 	clears, end := !m.Accumulate && m.Stream && mode&sumStream == 0, len(m.Start)
 	m.at = m.EmbeddingSum
@@ -101,6 +89,23 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 			at++
 		}
 	}
+}
+
+// mode returns the bits for sums of so many columns.
+func (s *rowSum) mode(m *EmbeddingSums, columns int64) (mode int) {
+	if s.in != s.out {
+		mode = narrower[s.out]
+	}
+	if m.Accumulate {
+		mode |= sumAccumulate
+	}
+	if m.ByFreq {
+		mode |= sumDivide
+	}
+	if places := int64(uintptr(m.Out.P)) | columns*m.Out.Stride | m.Apart; m.Stream && places%streamAlignment == 0 {
+		mode |= sumStream
+	}
+	return mode
 }
 
 // nearBytes is how large a matrix may be whose rows come as fast from the caches

@@ -37,59 +37,71 @@ func (pl *plan) checkArgs(c *call) error {
 	return pl.check(c)
 }
 
-func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (at place, err error) {
-	o := pl.problem.op
-	a := &o.args[i]
-	bad := func(format string, args ...any) (place, error) {
-		return place{}, errorf(InvalidArgument, o.name, a.name, format, args...)
-	}
-	want := pl.problem.types[i]
-	packed := want.Packed()
-	if packed {
-		want = tensor.U8
-	}
-	switch {
-	case v.DType != want && want == tensor.None:
-		return bad("is %s; the problem says none", v)
-	case v.DType != want && !v.Present():
-		return bad("is missing; want %s%s", want, tensor.ShapeText(pl.shapes[i][0]))
-	case v.DType != want:
-		return bad("is %s; want %s%s", v, want, tensor.ShapeText(pl.shapes[i][0]))
-	case want == tensor.None:
-		return place{}, nil
-	case v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()) && !(v.Device.Kind == tensor.Meta && takesMeta):
-		return bad("is on %s; want %s", v.Device, pl.problem.device)
-	case v.Strides != nil && len(v.Strides) != len(v.Shape):
-		return bad("has %d strides for %d dimensions", len(v.Strides), len(v.Shape))
-	case !slices.ContainsFunc(pl.shapes[i], func(s []int64) bool { return slices.Equal(s, v.Shape) }):
-		return bad("has shape %s; want %s", tensor.ShapeText(v.Shape), shapeChoices(pl.shapes[i]))
-	case a.out && v.ReadOnly:
-		return bad("is read-only; it is an output")
+// checkArg holds an argument against the problem, and returns where it lies.
+func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (place, error) {
+	if err := pl.checkView(v, i, takesMeta); err != nil || !v.Present() {
+		return place{}, err
 	}
 	lo, hi := v.Extent()
 	if lo == hi || v.Device.Kind == tensor.Meta { // no elements, or none in memory
 		return place{}, nil
 	}
-	if v.Data == nil {
-		return bad("has a null data pointer for %s", v)
-	}
-	if lo == math.MinInt64 {
-		return bad("has strides %s, which reach beyond all memory", tensor.ShapeText(v.Strides))
-	}
-	if (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
-		return bad("spans bytes [%d, %d) of its memory, which has [%d, %d)", lo, hi, v.Low, v.High)
-	}
-	if uintptr(v.Data)&uintptr(v.DType.Size()-1) != 0 {
-		return bad("is at an address that is not a multiple of its element size, %d", v.DType.Size())
-	}
-	if packed && !checkPacked(v) {
-		return bad("has stride %d along its last dimension; packed codes want 1", v.Stride(len(v.Shape)-1))
-	}
-	if a.out && overlapsItself(v) {
-		return bad("has strides %s with which elements may overlap; it is an output", tensor.ShapeText(v.Strides))
+	if err := pl.checkMemory(v, i, lo, hi); err != nil {
+		return place{}, err
 	}
 	start := int64(uintptr(v.Data))
 	return place{start + lo, start + hi}, nil
+}
+
+func (pl *plan) badArg(i int, format string, args ...any) error {
+	o := pl.problem.op
+	return errorf(InvalidArgument, o.name, o.args[i].name, format, args...)
+}
+
+// checkView checks what a View says of its tensor.
+func (pl *plan) checkView(v *tensor.View, i int, takesMeta bool) error {
+	want, shapes := pl.problem.types[i], pl.shapes[i]
+	if want.Packed() {
+		want = tensor.U8
+	}
+	switch {
+	case v.DType != want && want == tensor.None:
+		return pl.badArg(i, "is %s; the problem says none", v)
+	case v.DType != want && !v.Present():
+		return pl.badArg(i, "is missing; want %s%s", want, tensor.ShapeText(shapes[0]))
+	case v.DType != want:
+		return pl.badArg(i, "is %s; want %s%s", v, want, tensor.ShapeText(shapes[0]))
+	case want == tensor.None:
+		return nil
+	case v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()) && !(v.Device.Kind == tensor.Meta && takesMeta):
+		return pl.badArg(i, "is on %s; want %s", v.Device, pl.problem.device)
+	case v.Strides != nil && len(v.Strides) != len(v.Shape):
+		return pl.badArg(i, "has %d strides for %d dimensions", len(v.Strides), len(v.Shape))
+	case !slices.Equal(v.Shape, shapes[0]) && !slices.ContainsFunc(shapes[1:], func(s []int64) bool { return slices.Equal(v.Shape, s) }):
+		return pl.badArg(i, "has shape %s; want %s", tensor.ShapeText(v.Shape), shapeChoices(shapes))
+	case v.ReadOnly && pl.problem.op.args[i].out:
+		return pl.badArg(i, "is read-only; it is an output")
+	}
+	return nil
+}
+
+// checkMemory checks where the elements of a tensor are: from lo to hi bytes beside its address.
+func (pl *plan) checkMemory(v *tensor.View, i int, lo, hi int64) error {
+	switch {
+	case v.Data == nil:
+		return pl.badArg(i, "has a null data pointer for %s", v)
+	case lo == math.MinInt64:
+		return pl.badArg(i, "has strides %s, which reach beyond all memory", tensor.ShapeText(v.Strides))
+	case (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High):
+		return pl.badArg(i, "spans bytes [%d, %d) of its memory, which has [%d, %d)", lo, hi, v.Low, v.High)
+	case uintptr(v.Data)&uintptr(v.DType.Size()-1) != 0:
+		return pl.badArg(i, "is at an address that is not a multiple of its element size, %d", v.DType.Size())
+	case pl.problem.types[i].Packed() && !checkPacked(v):
+		return pl.badArg(i, "has stride %d along its last dimension; packed codes want 1", v.Stride(len(v.Shape)-1))
+	case pl.problem.op.args[i].out && overlapsItself(v):
+		return pl.badArg(i, "has strides %s with which elements may overlap; it is an output", tensor.ShapeText(v.Strides))
+	}
+	return nil
 }
 
 func shapeChoices(shapes [][]int64) string {

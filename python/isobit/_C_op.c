@@ -192,13 +192,55 @@ static int mark(marked_name to, const char *name) {
   return PyOS_snprintf(to, sizeof(marked_name), "\1%s\1", name) < (int)sizeof(marked_name) ? 0 : -1;
 }
 
-static int define_output(op_tensor *t, PyObject *parts) {
+/* Each of these fills a part of an op from a tuple of its signature: 0, or -1. */
+
+static int define_input(op *o, int i, PyObject *from) {
+  op_tensor *t = &o->tensors[i];
+  int codes;
+  if (!PyArg_ParseTuple(from, "sppipp", &t->name, &t->in_text, &t->optional, &t->number, &codes, &t->cast)) return -1;
+  if (codes) o->coded = i;
+  return mark(t->marked, t->name);
+}
+
+static int define_attribute(op_attribute *a, PyObject *from) {
+  int kind;
+  if (!PyArg_ParseTuple(from, "sCp", &a->name, &kind, &a->optional)) return -1;
+  a->kind = (char)kind;
+  return mark(a->marked, a->name);
+}
+
+static int define_output(op_tensor *t, PyObject *from) {
+  PyObject *parts;
+  if (!PyArg_ParseTuple(from, "spiiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index, &t->wanted_by,
+                        &t->wanted_if, &t->like, &PyTuple_Type, &parts))
+    return -1;
   t->n_parts = (int)PyTuple_Size(parts);
   if (t->n_parts > MAX_PARTS) return -1;
   for (int i = 0; i < t->n_parts; i++) {
     shape_part *p = &t->parts[i];
     if (!PyArg_ParseTuple(PyTuple_GetItem(parts, i), "iiLL", &p->kind, &p->index, &p->low, &p->high)) return -1;
   }
+  return mark(t->marked, t->name);
+}
+
+static int define_op(op *o, PyObject *args) {
+  PyObject *ins, *attrs, *outs;
+  if (!PyArg_ParseTuple(args, "ssO!O!O!", &o->name, &o->plan, &PyTuple_Type, &ins, &PyTuple_Type, &attrs, &PyTuple_Type,
+                        &outs))
+    return -1;
+  o->n_in = (int)PyTuple_Size(ins);
+  o->n_attr = (int)PyTuple_Size(attrs);
+  o->n_out = (int)PyTuple_Size(outs);
+  if (o->n_in < 1 || o->n_in + o->n_out > MAX_ARGS || o->n_attr > MAX_ATTRS) {
+    PyErr_SetString(PyExc_ValueError, "define: too many or too few arguments");
+    return -1;
+  }
+  for (int i = 0; i < o->n_in; i++)
+    if (define_input(o, i, PyTuple_GetItem(ins, i))) return -1;
+  for (int i = 0; i < o->n_attr; i++)
+    if (define_attribute(&o->attributes[i], PyTuple_GetItem(attrs, i))) return -1;
+  for (int i = 0; i < o->n_out; i++)
+    if (define_output(&o->tensors[o->n_in + i], PyTuple_GetItem(outs, i))) return -1;
   return 0;
 }
 
@@ -213,57 +255,21 @@ PyObject *op_define(PyObject *module, PyObject *args) {
       {"check", (PyCFunction)(void (*)(void))op_check, METH_FASTCALL, NULL},
       {"infer", (PyCFunction)(void (*)(void))op_infer, METH_FASTCALL, NULL},
   };
-  PyObject *ins, *attrs, *outs;
   op *o = PyMem_Calloc(1, sizeof *o); /* ops live as long as the process */
   if (!o) return PyErr_NoMemory();
-  if (!PyArg_ParseTuple(args, "ssO!O!O!", &o->name, &o->plan, &PyTuple_Type, &ins, &PyTuple_Type, &attrs, &PyTuple_Type,
-                        &outs))
-    goto fail;
+  PyObject *self = define_op(o, args) ? NULL : PyCapsule_New(o, "isobit.op", NULL);
+  if (!self) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "define: malformed signature");
+    PyMem_Free(o);
+    return NULL;
+  }
   o->id = next_id++;
-  o->n_in = (int)PyTuple_Size(ins);
-  o->n_attr = (int)PyTuple_Size(attrs);
-  o->n_out = (int)PyTuple_Size(outs);
-  if (o->n_in < 1 || o->n_in + o->n_out > MAX_ARGS || o->n_attr > MAX_ATTRS) {
-    PyErr_SetString(PyExc_ValueError, "define: too many or too few arguments");
-    goto fail;
-  }
-  for (int i = 0; i < o->n_in; i++) {
-    op_tensor *t = &o->tensors[i];
-    int codes;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppipp", &t->name, &t->in_text, &t->optional, &t->number, &codes,
-                          &t->cast) ||
-        mark(t->marked, t->name))
-      goto fail;
-    if (codes) o->coded = i;
-  }
-  for (int i = 0; i < o->n_attr; i++) {
-    int kind;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sCp", &o->attributes[i].name, &kind,
-                          &o->attributes[i].optional) ||
-        mark(o->attributes[i].marked, o->attributes[i].name))
-      goto fail;
-    o->attributes[i].kind = (char)kind;
-  }
-  for (int i = 0; i < o->n_out; i++) {
-    op_tensor *t = &o->tensors[o->n_in + i];
-    PyObject *parts;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index,
-                          &t->wanted_by, &t->wanted_if, &t->like, &PyTuple_Type, &parts) ||
-        mark(t->marked, t->name) || define_output(t, parts))
-      goto fail;
-  }
   Py_INCREF(args);
   o->spec = args;
-  PyObject *self = PyCapsule_New(o, "isobit.op", NULL);
-  if (!self) goto fail;
   PyObject *calls =
       Py_BuildValue("NNNNN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL),
                     PyCFunction_NewEx(&methods[2], self, NULL), PyCFunction_NewEx(&methods[3], self, NULL),
                     PyCFunction_NewEx(&methods[4], self, NULL));
   Py_DECREF(self);
   return calls;
-fail:
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "define: malformed signature");
-  PyMem_Free(o);
-  return NULL;
 }

@@ -245,6 +245,24 @@ int count_writes(call *c) {
   return failed ? -1 : 0;
 }
 
+/* A new tensor for output i: row-major, or as the input lies that it is like. */
+static int take_new(call *c, int i, const shape *s, int dtype, int is_packed) {
+  op_tensor *t = &c->op->tensors[i];
+  tensor_arg *a = &c->args[i];
+  const tensor_arg *like = t->like >= 0 && !is_packed ? &c->args[t->like] : NULL;
+  int in_rows = !like || like->packed || is_in_rows(&like->t);
+  c->made[i] = in_rows ? allocate(c, t, s, dtype) : allocate_like(like, dtype);
+  c->taken[i] = c->made[i] != NULL;
+  if (!c->made[i] || tensor_read(c->made[i], a, c->op->name, t->marked)) {
+    /* What makes it too large, or negative, the dispatcher's path says; within a torch.func transform even a new
+     * tensor may be a wrapper. */
+    c->missed = !c->strict;
+    return -1;
+  }
+  if (a->t.device.device_type == kDLCPU) use_huge_pages(a->t.data, tensor_count(&a->t) * torch.dtypes[dtype].bits / 8);
+  return 0;
+}
+
 int make_output(call *c, int i, PyObject *given) {
   op_tensor *t = &c->op->tensors[i];
   tensor_arg *a = &c->args[i], packed = {.packed = NULL};
@@ -268,23 +286,10 @@ int make_output(call *c, int i, PyObject *given) {
   } else if (c->only_shapes) {
     memset(a, 0, sizeof *a);
     take_shape(c, i, s.extents, s.rank, (DLDataType){torch.dtypes[dtype].code, torch.dtypes[dtype].bits, 1});
-    c->present[i] = 1;
-  } else {
-    const tensor_arg *like = t->like >= 0 && !packed.packed ? &c->args[t->like] : NULL;
-    int in_rows = !like || like->packed || is_in_rows(&like->t);
-    if (!(c->made[i] = in_rows ? allocate(c, t, &s, dtype) : allocate_like(like, dtype))) {
-      c->missed = !c->strict; /* what makes it too large, or negative, the dispatcher's path says */
-      return -1;
-    }
-    c->taken[i] = 1;
-    if (tensor_read(c->made[i], a, c->op->name, t->marked)) {
-      c->missed = !c->strict; /* within a torch.func transform even a new tensor may be a wrapper */
-      return -1;
-    }
-    c->present[i] = 1;
-    if (a->t.device.device_type == kDLCPU)
-      use_huge_pages(a->t.data, tensor_count(&a->t) * torch.dtypes[dtype].bits / 8);
+  } else if (take_new(c, i, &s, dtype, packed.packed != NULL)) {
+    return -1;
   }
+  c->present[i] = 1;
   a->packed = packed.packed;
   a->last = packed.last;
   return 0;

@@ -188,6 +188,45 @@ int plan_check(isobit_plan handle, const tensor_arg *args, const unsigned char *
   return status ? -1 : 0;
 }
 
+/* Memory for a plan's intermediate results. */
+typedef struct {
+  void *address;
+  void *heap; /* where it is to be freed */
+  PyObject *on_device; /* the tensor that has it */
+  char stack[SMALL_WORKSPACE + ALIGN];
+} workspace;
+
+static int find_workspace(workspace *w, uint64_t size, const tensor_arg *on_gpu) {
+  w->address = w->heap = NULL;
+  w->on_device = NULL;
+  if (!size) return 0;
+  if (on_gpu) {
+    w->on_device = device_workspace(on_gpu, size);
+    PyObject *address = w->on_device ? PyObject_CallMethod(w->on_device, "data_ptr", NULL) : NULL;
+    if (address) w->address = PyLong_AsVoidPtr(address);
+    Py_XDECREF(address);
+    if (!PyErr_Occurred()) return 0;
+    Py_XDECREF(w->on_device);
+    return -1;
+  }
+  if (size <= SMALL_WORKSPACE) {
+    w->address = (void *)(((uintptr_t)w->stack + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+    return 0;
+  }
+  if (posix_memalign(&w->heap, ALIGN, size)) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  use_huge_pages(w->heap, (int64_t)size);
+  w->address = w->heap;
+  return 0;
+}
+
+static void release_workspace(workspace *w) {
+  free(w->heap);
+  Py_XDECREF(w->on_device);
+}
+
 int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, const unsigned char *present, int n) {
   const DLTensor *pointers[MAX_ARGS];
   const tensor_arg *on_gpu = NULL; /* the first that is there */
@@ -202,41 +241,20 @@ int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, cons
   if (on_gpu && current_stream(on_gpu, &stream)) return -1;
   int small = !on_gpu && elements < SMALL_RUN;
   if (!small && threads_sync()) return -1;
-
-  char stack[SMALL_WORKSPACE + ALIGN], err[ERR_SIZE];
-  void *workspace = NULL, *heap = NULL;
-  PyObject *on_device = NULL;
-  if (workspace_size && on_gpu) {
-    on_device = device_workspace(on_gpu, workspace_size);
-    PyObject *address = on_device ? PyObject_CallMethod(on_device, "data_ptr", NULL) : NULL;
-    if (address) workspace = PyLong_AsVoidPtr(address);
-    Py_XDECREF(address);
-    if (PyErr_Occurred()) {
-      Py_XDECREF(on_device);
-      return -1;
-    }
-  } else if (workspace_size && workspace_size <= SMALL_WORKSPACE) {
-    workspace = (void *)(((uintptr_t)stack + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
-  } else if (workspace_size) {
-    if (posix_memalign(&heap, ALIGN, workspace_size)) {
-      PyErr_NoMemory();
-      return -1;
-    }
-    use_huge_pages(heap, (int64_t)workspace_size);
-    workspace = heap;
-  }
+  workspace w;
+  if (find_workspace(&w, workspace_size, on_gpu)) return -1;
 
   isobit_status status;
+  char err[ERR_SIZE];
   err[0] = 0;
   if (small) {
-    status = lib.plan_run(handle, stream, workspace, workspace_size, pointers, n, err, sizeof err);
+    status = lib.plan_run(handle, stream, w.address, workspace_size, pointers, n, err, sizeof err);
   } else {
     Py_BEGIN_ALLOW_THREADS;
-    status = lib.plan_run(handle, stream, workspace, workspace_size, pointers, n, err, sizeof err);
+    status = lib.plan_run(handle, stream, w.address, workspace_size, pointers, n, err, sizeof err);
     Py_END_ALLOW_THREADS;
   }
-  free(heap);
-  Py_XDECREF(on_device);
+  release_workspace(&w);
   if (status) lib_raise(status, err);
   return status ? -1 : 0;
 }

@@ -104,6 +104,35 @@ static const torch_dtype *float8_of(PyObject *tensor) {
   return found;
 }
 
+/* Takes what a capsule of __dlpack__ holds: 0, or -1 with an exception. */
+static int open_capsule(PyObject *capsule, tensor_arg *a, const char *op, const char *name) {
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    DLManagedTensorVersioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    PyCapsule_SetName(capsule, "used_dltensor_versioned");
+    a->versioned = m;
+    if (m->version.major != DLPACK_MAJOR_VERSION) {
+      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u; want %d", op, name, m->version.major,
+                   DLPACK_MAJOR_VERSION);
+      return -1;
+    }
+    a->t = m->dl_tensor;
+    a->read_only = (int)(m->flags & (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED));
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    a->unversioned = PyCapsule_GetPointer(capsule, "dltensor");
+    PyCapsule_SetName(capsule, "used_dltensor");
+    a->t = a->unversioned->dl_tensor;
+  } else {
+    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack__ gave no DLPack capsule", op, name);
+    return -1;
+  }
+  if (a->t.ndim < 0 || (a->t.ndim > 0 && !a->t.shape)) {
+    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack__ gave %d dimensions without a shape", op, name,
+                 (int)a->t.ndim);
+    return -1;
+  }
+  return 0;
+}
+
 static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const char *name) {
   if (!PyObject_HasAttrString(object, "__dlpack__") || !PyObject_HasAttrString(object, "__dlpack_device__")) {
     PyObject *type = PyType_GetName(Py_TYPE(object));
@@ -119,32 +148,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
   Py_DECREF(exported);
   Py_XDECREF(stream);
   if (!capsule) return -1;
-  int result = 0;
-  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-    DLManagedTensorVersioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-    PyCapsule_SetName(capsule, "used_dltensor_versioned");
-    a->versioned = m;
-    if (m->version.major != DLPACK_MAJOR_VERSION) {
-      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u; want %d", op, name, m->version.major,
-                   DLPACK_MAJOR_VERSION);
-      result = -1;
-    } else {
-      a->t = m->dl_tensor;
-      a->read_only = (int)(m->flags & (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED));
-    }
-  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-    a->unversioned = PyCapsule_GetPointer(capsule, "dltensor");
-    PyCapsule_SetName(capsule, "used_dltensor");
-    a->t = a->unversioned->dl_tensor;
-  } else {
-    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack__ gave no DLPack capsule", op, name);
-    result = -1;
-  }
-  if (!result && (a->t.ndim < 0 || (a->t.ndim > 0 && !a->t.shape))) {
-    PyErr_Format(PyExc_TypeError, "%s: %s: its __dlpack__ gave %d dimensions without a shape", op, name,
-                 (int)a->t.ndim);
-    result = -1;
-  }
+  int result = open_capsule(capsule, a, op, name);
   if (float8) a->t.dtype = (DLDataType){float8->code, float8->bits, 1};
   Py_DECREF(capsule);
   return result;
