@@ -161,6 +161,7 @@ type Attr struct {
 	DType        tensor.DType // of the result
 	KeepDim      bool         // a reduction leaves extents of 1
 	FromEnd      bool         // of CumSum
+	AroundZero   bool         // of Normalize: the mean counts as 0
 	Descending   bool         // of Sort
 	AlignCorners bool         // of GridSample and AffineGrid
 	Nesterov     bool         // of SGD

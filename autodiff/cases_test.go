@@ -190,7 +190,9 @@ var networkCases = []testCase{
 	unaryCase("cross_entropy", OpCrossEntropy, noise(3, 4), func(x dyn) dyn { return x.CrossEntropy(ints(x.be, []int64{2, 0, 3}), 0) }),
 	unaryCase("cross_entropy, smoothed", OpCrossEntropy, noise(3, 4), func(x dyn) dyn { return x.CrossEntropy(ints(x.be, []int64{2, 0, 3}), 0.1) }),
 	binaryCase("mse", OpMean, noise(2, 3), noise(2, 3), dyn.MSE),
-	{name: "layer_norm", op: OpMean, inputs: []data{noise(2, 4), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].LayerNorm(x[1], x[2], 1e-5) }},
+	{name: "layer_norm", op: OpNormalize, inputs: []data{noise(2, 4), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].LayerNorm(x[1], x[2], 1e-5) }},
+	{name: "group_norm", op: OpNormalize, inputs: []data{noise(2, 4, 3), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].GroupNorm(2, x[1], x[2], 1e-5) }},
+	binaryCase("rms_norm", OpNormalize, noise(2, 4), noise(4), func(x, y dyn) dyn { return x.RMSNorm(y, 1e-5) }),
 }
 
 var planCases = []testCase{

@@ -57,6 +57,8 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpLogSoftmax:     byFloat(along1(kernel.LogSoftmax[float32]), along1(kernel.LogSoftmax[float64])),
 	OpSoftmaxGrad:    byFloat(along2(kernel.SoftmaxGrad[float32]), along2(kernel.SoftmaxGrad[float64])),
 	OpLogSoftmaxGrad: byFloat(along2(kernel.LogSoftmaxGrad[float32]), along2(kernel.LogSoftmaxGrad[float64])),
+	OpNormalize:      byFloat(normalizeOf[float32], normalizeOf[float64]),
+	OpNormalizeGrad:  byFloat(normalizeGradOf[float32], normalizeGradOf[float64]),
 	OpProd:           byNumber(along1(kernel.Prod[float32]), along1(kernel.Prod[float64]), along1(kernel.Prod[int32]), along1(kernel.Prod[int64])),
 	OpProdGrad:       byFloat(along2(kernel.ProdGrad[float32]), along2(kernel.ProdGrad[float64])),
 	OpMax:            byNumber(bestOf[float32](false), bestOf[float64](false), bestOf[int32](false), bestOf[int64](false)),

@@ -163,6 +163,18 @@ func sumInts[T kernel.Integer](k *call) error {
 	return nil
 }
 
+func normalizeOf[T kernel.Float](k *call) error {
+	n := int(k.in[0].shape[len(k.in[0].shape)-1])
+	kernel.Normalize(k.t, elements[T](k.out[0]), elements[T](k.in[0]), n, k.at.Floats[0], k.at.AroundZero)
+	return nil
+}
+
+func normalizeGradOf[T kernel.Float](k *call) error {
+	n := int(k.in[0].shape[len(k.in[0].shape)-1])
+	kernel.NormalizeGrad(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), n, k.at.Floats[0], k.at.AroundZero)
+	return nil
+}
+
 func crossEntropyOf[T kernel.Float](k *call) error {
 	x, labels, smoothing := k.in[0], k.in[1], T(k.at.Floats[0])
 	rows, classes := int(x.shape[0]), int(x.shape[1])

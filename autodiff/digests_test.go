@@ -32,7 +32,7 @@ func TestSameBitsOnEveryMachine(t *testing.T) {
 				text += fmt.Sprintln(c.name, loss, gradients)
 			}
 			return text
-		}, "a9fb39061deb0b81c192837d87f084b284357aab6e0bb0ab9774310df7fffb4d"},
+		}, "567f9de2e0852b4eee6579f38969aee9e06bf1a7055a63e9e1c2964fb13c5cd0"},
 		{"graphs", func() string {
 			text := ""
 			for seed := range uint64(20) {

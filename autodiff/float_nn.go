@@ -1,11 +1,6 @@
 package autodiff
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "slices"
 
 // MatMul multiplies the matrices in the last two dimensions; the dimensions
 // before them broadcast.
@@ -57,63 +52,6 @@ func (x Float[B]) CrossEntropy(labels Int[B], smoothing float64) Float[B] {
 
 // MSE is the mean of the squared differences.
 func (x Float[B]) MSE(target Float[B]) Float[B] { return x.Sub(target).PowScalar(2).Mean() }
-
-// LayerNorm normalises the last dimension to mean 0 and variance 1, then
-// multiplies by the weight [n] and adds the bias [n], where they are present.
-func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
-	if err := x.normalizes(weight, bias, eps); err != nil {
-		return Float[B]{Tensor[B]{be: x.be, err: err}}
-	}
-	return x.layerNorm(weight, bias, eps)
-}
-
-// normalizes checks what LayerNorm is given.
-func (x Float[B]) normalizes(weight, bias Float[B], eps float64) error {
-	if err := x.Err(); err != nil {
-		return err
-	}
-	if x.Rank() == 0 {
-		return fmt.Errorf("autodiff: layer_norm: x is %v; want [..., n]", x)
-	}
-	if !(eps >= 0) {
-		return fmt.Errorf("autodiff: layer_norm: eps is %g; want 0 or more", eps)
-	}
-	want := Info{x.DType(), x.v.Shape()[x.Rank()-1:]}
-	for _, p := range []struct {
-		name string
-		Float[B]
-	}{{"weight", weight}, {"bias", bias}} {
-		switch {
-		case !p.Present():
-		case p.Err() != nil:
-			return p.Err()
-		case p.DType() != want.DType || !slices.Equal(p.v.Shape(), want.Shape):
-			return fmt.Errorf("autodiff: layer_norm: the %s is %v; want %v, to go with x of %v", p.name, p.Float, want, x)
-		}
-	}
-	return nil
-}
-
-func (x Float[B]) layerNorm(weight, bias Float[B], eps float64) Float[B] {
-	if d := x.DType(); d.Size() == 2 { // squares may be out of its range
-		wide := func(t Float[B]) Float[B] {
-			if !t.Present() {
-				return t
-			}
-			return t.Cast(tensor.F32)
-		}
-		return x.Cast(tensor.F32).layerNorm(wide(weight), wide(bias), eps).Cast(d)
-	}
-	centered := x.Sub(x.MeanKeep(-1))
-	y := centered.Div(centered.PowScalar(2).MeanKeep(-1).AddScalar(eps).Sqrt())
-	if weight.Present() {
-		y = y.Mul(weight)
-	}
-	if bias.Present() {
-		y = y.Add(bias)
-	}
-	return y
-}
 
 // Embedding looks up rows of the weight [v, d]: for indices of any shape the
 // result has one dimension more. An index out of range is an error.

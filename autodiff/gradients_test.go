@@ -242,7 +242,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 	// The gradients of gradients are tested by second derivatives.
 	second := map[Op]bool{OpReluGrad: true, OpTanhGrad: true, OpSigmoidGrad: true, OpGeluGrad: true, OpClampGrad: true,
-		OpSoftmaxGrad: true, OpLogSoftmaxGrad: true, OpConv2dDX: true, OpConv2dDW: true, OpPoolPut: true, OpCrossEntropyGrad: true, OpProdGrad: true, OpPoolTake: true,
+		OpSoftmaxGrad: true, OpNormalizeGrad: true, OpLogSoftmaxGrad: true, OpConv2dDX: true, OpConv2dDW: true, OpPoolPut: true, OpCrossEntropyGrad: true, OpProdGrad: true, OpPoolTake: true,
 		OpAvgPoolPut: true, OpEmbeddingBackward: true, OpAffineGridBackward: true, OpQuantizeBackward: true,
 		OpGridSampleDX: true, OpGridSampleDGrid: true}
 	for op := range opCount {

@@ -54,6 +54,24 @@ func pairAlong(at *Attr, in []Info) ([3]Info, error) {
 	return out, err
 }
 
+func normalize(at *Attr, in []Info) ([3]Info, error) {
+	if len(in[0].Shape) == 0 {
+		return fail("x is %v; want [..., n]", in[0])
+	}
+	if !(at.Floats[0] >= 0) {
+		return fail("eps is %g; want 0 or more", at.Floats[0])
+	}
+	return one(in[0].DType, in[0].Shape)
+}
+
+func normalizeGrad(at *Attr, in []Info) ([3]Info, error) {
+	out, err := pair(at, in)
+	if err == nil {
+		_, err = normalize(at, in)
+	}
+	return out, err
+}
+
 func prodGrad(at *Attr, in []Info) ([3]Info, error) {
 	if err := axisOf(&at.Axis, len(in[1].Shape)); err != nil {
 		return fail("%w", err)

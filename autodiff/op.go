@@ -62,9 +62,11 @@ const (
 	OpLogSoftmax
 	OpSoftmaxGrad // (gradient, softmax(x))
 	OpLogSoftmaxGrad
-	OpProd     // KeepDim
-	OpProdGrad // (gradient, x); KeepDim as in Prod
-	OpMax      // KeepDim; also the positions
+	OpNormalize     // along the last dimension; Floats[0] is eps; AroundZero
+	OpNormalizeGrad // (gradient, x); likewise
+	OpProd          // KeepDim
+	OpProdGrad      // (gradient, x); KeepDim as in Prod
+	OpMax           // KeepDim; also the positions
 	OpMin
 	OpArgMax
 	OpArgMin

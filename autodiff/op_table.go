@@ -81,6 +81,8 @@ var ops = [opCount]opDef{
 	OpLogSoftmax:     {name: "log_softmax", in: inputs("x"), infer: along(false), floats: true, cheap: true},
 	OpSoftmaxGrad:    {name: "softmax_grad", in: inputs("gradient y"), infer: pairAlong, floats: true, cheap: true},
 	OpLogSoftmaxGrad: {name: "log_softmax_grad", in: inputs("gradient y"), infer: pairAlong, floats: true, cheap: true},
+	OpNormalize:      {name: "normalize", in: inputs("x"), infer: normalize, floats: true, cheap: true},
+	OpNormalizeGrad:  {name: "normalize_grad", in: inputs("gradient x"), infer: normalizeGrad, floats: true, cheap: true},
 	OpProd:           {name: "prod", in: inputs("x"), infer: along(true)},
 	OpProdGrad:       {name: "prod_grad", in: inputs("gradient x"), infer: prodGrad},
 	OpMax:            {name: "max", in: inputs("x"), infer: best(true, true)},

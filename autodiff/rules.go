@@ -107,6 +107,9 @@ var rules = [opCount]rule{
 		grad(in1, func(c *ctx) dyn { return c.g.Sub(c.g.Mul(c.in(1).Exp()).SumKeep(c.at.Axis)) }),
 		grad(in0|in1, func(c *ctx) dyn { return c.g.Mul(c.in(1).Exp()).Mul(c.in(0).SumKeep(c.at.Axis)).Neg() })),
 
+	OpNormalize:     perInput(fused(OpNormalizeGrad, in0)),
+	OpNormalizeGrad: perInput(linearIn(OpNormalizeGrad), grad(in0|in1, normalizeCurve)),
+
 	OpProd: perInput(fused(OpProdGrad, in0)),
 	OpProdGrad: perInput(
 		grad(in1, func(c *ctx) dyn {

@@ -55,6 +55,24 @@ func prodGradAgain(c *ctx) dyn {
 	return dyn{d.run(OpReshape, &Attr{Shape: shape})}.Transpose(c.at.Axis, last)
 }
 
+// normalizeCurve differentiates u times the gradient J g of a normalisation by x. J is symmetric,
+// (1 - mean - y mean(y ...)) / s, s has the derivative y/n, and y J.
+func normalizeCurve(c *ctx) dyn {
+	u, g, x := c.g, c.in(0), c.in(1)
+	mean := func(t dyn) dyn { return t.MeanKeep(-1) }
+	if !c.at.AroundZero {
+		x = x.Sub(mean(x))
+	}
+	s := mean(x.PowScalar(2)).AddScalar(c.at.Floats[0]).Sqrt()
+	y := x.Div(s)
+	a, b, both := mean(u.Mul(y)), mean(g.Mul(y)), mean(u.Mul(g))
+	if !c.at.AroundZero {
+		both = both.Sub(mean(u).Mul(mean(g)))
+	}
+	ju, jg := c.with(OpNormalizeGrad, u, c.in(1)), c.with(OpNormalizeGrad, g, c.in(1))
+	return y.Mul(both.Sub(a.Mul(b))).Div(s).Add(b.Mul(ju)).Add(a.Mul(jg)).Div(s).Neg()
+}
+
 // reversed sums from the other end.
 func reversed(c *ctx) dyn {
 	at := *c.at

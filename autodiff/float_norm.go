@@ -1,0 +1,115 @@
+package autodiff
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// LayerNorm normalises the last dimension to mean 0 and variance 1, then
+// multiplies by the weight [n] and adds the bias [n], where they are present.
+func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
+	if err := x.normalizes("layer_norm", "[..., n]", 1, -1, weight, bias, eps); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
+	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
+		return x.normalize(eps, false).scaled(weight, bias)
+	})
+}
+
+// RMSNorm divides the last dimension by the root of its mean square, with eps added to that, and
+// multiplies by the weight [n], if it is present.
+func (x Float[B]) RMSNorm(weight Float[B], eps float64) Float[B] {
+	if err := x.normalizes("rms_norm", "[..., n]", 1, -1, weight, Float[B]{}, eps); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
+	return x.normalized(weight, Float[B]{}, func(x, weight, _ Float[B]) Float[B] {
+		return x.normalize(eps, true).scaled(weight, Float[B]{})
+	})
+}
+
+// GroupNorm cuts the channels of x [n, c, ...] into groups of neighbours, normalises each group of each
+// image to mean 0 and variance 1, then multiplies by the weight [c] and adds the bias [c] of each
+// channel, where they are present. One group for each channel is an instance normalisation.
+func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Float[B] {
+	err := x.normalizes("group_norm", "[n, c, ...]", 2, 1, weight, bias, eps)
+	if err == nil && (groups < 1 || x.Shape()[1]%groups != 0) {
+		err = fmt.Errorf("autodiff: group_norm: %d groups of x, which is %v; want a number that its %d channels are a multiple of", groups, x, x.Shape()[1])
+	}
+	if err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
+	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
+		shape := x.Shape()
+		n, channels, each := shape[0], shape[1], 1
+		for _, d := range shape[2:] {
+			each *= d
+		}
+		y := x.Reshape(n, groups, channels/groups*each).normalize(eps, false).Reshape(shape...)
+		perChannel := append([]int{channels}, slices.Repeat([]int{1}, len(shape)-2)...)
+		if weight.Present() {
+			weight = weight.Reshape(perChannel...)
+		}
+		if bias.Present() {
+			bias = bias.Reshape(perChannel...)
+		}
+		return y.scaled(weight, bias)
+	})
+}
+
+func (x Float[B]) normalize(eps float64, aroundZero bool) Float[B] {
+	return Float[B]{x.run(OpNormalize, &Attr{Floats: [6]float64{eps}, AroundZero: aroundZero})}
+}
+
+func (x Float[B]) scaled(weight, bias Float[B]) Float[B] {
+	if weight.Present() {
+		x = x.Mul(weight)
+	}
+	if bias.Present() {
+		x = x.Add(bias)
+	}
+	return x
+}
+
+// normalizes checks what a normalisation is given: parameters have the extent of an axis.
+func (x Float[B]) normalizes(name, layout string, rank, axis int, weight, bias Float[B], eps float64) error {
+	if err := x.Err(); err != nil {
+		return err
+	}
+	if x.Rank() < rank {
+		return fmt.Errorf("autodiff: %s: x is %v; want %s", name, x, layout)
+	}
+	if !(eps >= 0) {
+		return fmt.Errorf("autodiff: %s: eps is %g; want 0 or more", name, eps)
+	}
+	want := Info{x.DType(), []int64{int64(x.extent(axis))}}
+	for _, p := range []struct {
+		name string
+		Float[B]
+	}{{"weight", weight}, {"bias", bias}} {
+		switch {
+		case !p.Present():
+		case p.Err() != nil:
+			return p.Err()
+		case p.DType() != want.DType || !slices.Equal(p.v.Shape(), want.Shape):
+			return fmt.Errorf("autodiff: %s: the %s is %v; want %v, to go with x of %v", name, p.name, p.Float, want, x)
+		}
+	}
+	return nil
+}
+
+// normalized computes in f32 where the type has 16 bits: squares may be out of its range.
+func (x Float[B]) normalized(weight, bias Float[B], of func(x, weight, bias Float[B]) Float[B]) Float[B] {
+	d := x.DType()
+	if d.Size() != 2 {
+		return of(x, weight, bias)
+	}
+	wide := func(t Float[B]) Float[B] {
+		if !t.Present() {
+			return t
+		}
+		return t.Cast(tensor.F32)
+	}
+	return of(wide(x), wide(weight), wide(bias)).Cast(d)
+}
