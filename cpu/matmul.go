@@ -43,8 +43,8 @@ func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
 		}
 	}
 	least := int64(matmulLeast)
-	if m <= matmulWideRows {
-		least *= 2
+	if m <= matmulFewest {
+		least *= 2 // wide panels
 	}
 	split(least, matmulJobs*threads)
 	split(matmulLeast/2, threads)

@@ -17,11 +17,9 @@ type matmulKernel struct {
 // are a multiple of unit, and of wide ones, if there are any.
 type matmulPanels struct {
 	whole, half, wide matmulKernel
+	wideRows          int64 // of Input that wide ones are for, two at a time
 	unit              int64
 }
-
-// matmulWideRows are the rows of Input that wide panels are for: two at a time.
-const matmulWideRows = 6
 
 func newMatmulPanels(needs ISA, lanes int64, whole, half matmulRun) matmulPanels {
 	p := matmulPanels{whole: matmulKernel{2 * lanes, whole}, half: matmulKernel{lanes, half}, unit: lanes}
@@ -36,7 +34,7 @@ func (p *matmulPanels) next(left, rows int64) *matmulKernel {
 	switch {
 	case left < p.whole.columns:
 		return &p.half
-	case rows <= matmulWideRows && p.wide.run != nil && left >= p.wide.columns:
+	case rows <= p.wideRows && left >= p.wide.columns:
 		return &p.wide
 	}
 	return &p.whole
@@ -53,9 +51,9 @@ type matmulType struct {
 
 func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half, wide matmulRun, turned, turnedWide matmulTurnedRun, turn turnTile) matmulType {
 	panels := newMatmulPanels(needs, lanes, whole, half)
-	panels.wide = matmulKernel{4 * lanes, wide}
+	panels.wide, panels.wideRows = matmulKernel{4 * lanes, wide}, 2
 	if needs >= AVX512 {
-		panels.wide.columns = 8 * lanes // there are registers for them
+		panels.wide.columns, panels.wideRows = 8*lanes, 6 // there are registers for them
 	}
 	return matmulType{needs, other, panels, newMatmulTurned(needs, lanes, turned, turnedWide), turn}
 }
