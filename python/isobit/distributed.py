@@ -55,11 +55,14 @@ def _of_groups(op: Op, granularity: Granularity, args: tuple[Any, ...]) -> str:
     """The letters of arguments and results that are like the data or like its parameters."""
     attributes = args[len(op.signature.inputs) :]
     data = _some(args[0])
-    if granularity.block:
-        data = data.upper()
+    if granularity.block:  # which only dimensions of extent 1 cannot be cut by
+        data = "".join(c if b == 1 else c.upper() for c, b in zip(data, attributes[0], strict=True))
     if granularity.group or any(a in PACKED for a in attributes if isinstance(a, torch.dtype)):
         data = data[:-1] + data[-1:].upper()
-    parameters = data[attributes[0]] if granularity.axis else data[:-1] + "Z" if granularity.rows else "Z"
+    if granularity.block:
+        parameters = "".join(c if c.islower() else "Z" for c in data)
+    else:
+        parameters = data[attributes[0]] if granularity.axis else data[:-1] + "Z" if granularity.rows else "Z"
     names = [item.name for item in op.signature.inputs], [o.name for o in op.signature.outputs]
     like = ((parameters if name.endswith(("scale", "zero_point")) else data for name in some) for some in names)
     return "->".join(map(",".join, like))

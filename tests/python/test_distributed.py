@@ -17,9 +17,18 @@ MESH = """
 def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
     program = """
         import test_torch
+        from test_torch import G, Q, R, X
 
+        rows = [
+            ("quantize_per_block", (X, G, None, [1, 3], *R, torch.int8)),
+            ("dequantize_per_block", (Q, G, G.int(), [1, 3], *R, torch.int8)),
+            ("fake_quantize_per_block_affine", (X, G, None, [1, 3], *R)),
+            ("fake_quantize_per_block_affine_backward", (X, X, G, None, [1, 3], *R, "nearest", 0.5, True, True)),
+            ("quantize_per_block_dynamic", (X, [1, 3], *R, torch.int8, False)),
+            ("quantize_per_block", (X, X[:1] ** 2 + 1, None, [5, 1], *R, torch.int8)),
+        ]
         sharded = {}
-        for name, args in test_torch.samples():
+        for name, args in [*test_torch.samples(), *rows]:
             if name == "embedding_renorm_":
                 continue
             op = getattr(torch.ops.isobit, name)
@@ -39,9 +48,9 @@ def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
                     found.update(p.dim for p in (y if isinstance(y, DTensor) else y[0]).placements if p.is_shard())
         gathered = {name for name, dims in sharded.items() if not dims}
         assert gathered == {
-            *(f"{op}_per_block{tail}" for op in ("quantize", "dequantize") for tail in ("", "_backward")),
-            *(f"fake_quantize_per_block_affine{tail}" for tail in ("", "_backward")),
-            "choose_qparams_per_tensor", "choose_qparams_per_block", "quantize_per_tensor_dynamic", "quantize_per_block_dynamic",
+            "choose_qparams_per_tensor", "quantize_per_tensor_dynamic",
+            # but where blocks have extents of 1:
+            "quantize_per_block_backward", "dequantize_per_block_backward", "choose_qparams_per_block",
             "fake_quantize_per_tensor_affine_backward", "dequantize_per_tensor_backward",
             "affine_grid", "affine_grid_backward", "embedding_bag_per_sample_weights_backward",
         }, gathered

@@ -109,6 +109,12 @@ def test_what_processes_saw_is_brought_together(tmp_path):
             synchronize_observers(same)
             assert_same(state(same), before)  # as of a weight, which all have alike
 
+        # A NaN that one process saw is the mean's.
+        observer = MovingAverageMinMaxObserver()
+        observer(torch.tensor([1.0, (1.0, torch.nan)[rank]]))
+        synchronize_observers(observer)
+        assert observer.min_val.isnan() and observer.max_val.isnan()
+
         # Nobody saw anything.
         for make in (MinMaxObserver, channels, MovingAverageMinMaxObserver, HistogramObserver):
             observer = make()

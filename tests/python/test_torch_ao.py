@@ -1,12 +1,15 @@
 """What fake-quantizes, beside torch.ao: its results, its states, and what it converts."""
 
+import sys
+from abc import ABC
 from functools import partial
+from types import SimpleNamespace
 
 import isobit
 import pytest
 import torch
 import torch.ao.quantization as ao
-from isobit.nn import FakeQuantize, LearnableFakeQuantize
+from isobit.nn import FakeQuantize, LearnableFakeQuantize, PerChannelMinMaxObserver
 from kit import assert_same, draw
 
 
@@ -124,3 +127,15 @@ def test_observers_of_torch_ao_can_be_used():
         FakeQuantize(ao.HistogramObserver, is_dynamic=True)
     with pytest.raises(TypeError, match="observer is a Linear"):
         FakeQuantize(lambda: torch.nn.Linear(2, 2))
+
+
+def test_torchao_takes_modules_for_its_own(monkeypatch):
+    """As its prepare_pt2e makes them, by constructors whose names say whether there are channels; its convert_pt2e left
+    what was none of its classes where it was."""
+    pt2e = SimpleNamespace(FakeQuantizeBase=type("FakeQuantizeBase", (ABC,), {}), ObserverBase=type("Base", (ABC,), {}))
+    monkeypatch.setitem(sys.modules, "torchao.quantization.pt2e", pt2e)
+    of_channels = PerChannelMinMaxObserver.with_args(ch_axis=1)
+    assert of_channels.with_args(dtype=torch.int8).__name__ == "PerChannelMinMaxObserver"
+    made = FakeQuantize.with_args(observer=of_channels)()
+    assert isinstance(made, pt2e.FakeQuantizeBase) and not isinstance(made, pt2e.ObserverBase)
+    assert isinstance(made.activation_post_process, pt2e.ObserverBase)

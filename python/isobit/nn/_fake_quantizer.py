@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, NamedTuple, TypeVar
@@ -25,6 +26,11 @@ class Partial(partial):  # type: ignore[type-arg]
 
     def with_args(self, **keywords: Any) -> Partial:
         return Partial(self, **keywords)
+
+    @property
+    def __name__(self) -> str:
+        """Its class's, which torchao's prepare_pt2e looks for channels in."""
+        return self.func.__name__
 
 
 def leaf(kind: type[_Module]) -> type[_Module]:
@@ -50,11 +56,24 @@ def leaf(kind: type[_Module]) -> type[_Module]:
 
 
 def taken_for(name: str) -> Callable[[type[_Module]], type[_Module]]:
-    """Has torch.ao take a class for its own of this name: what its switches and its prepare_fx ask for."""
+    """Has torch.ao take a class for its own of this name: what its switches and its prepare_fx ask for. And torchao's
+    PT2E, from the first module of the class on that is made after its import, as prepare_pt2e makes them."""
 
     def register(kind: type[_Module]) -> type[_Module]:
-        base = getattr(getattr(getattr(torch, "ao", None), "quantization", None), name, None)
-        return kind if base is None else base.register(kind)
+        ao = getattr(getattr(torch, "ao", None), "quantization", None)
+        if hasattr(ao, name):
+            getattr(ao, name).register(kind)
+        start = kind.__init__
+
+        @wraps(start)
+        def init(self: torch.nn.Module, *args: Any, **keywords: Any) -> None:
+            pt2e = sys.modules.get("torchao.quantization.pt2e")
+            if hasattr(pt2e, name):
+                getattr(pt2e, name).register(kind)
+            start(self, *args, **keywords)
+
+        kind.__init__ = init  # type: ignore[method-assign]
+        return kind
 
     return register
 
