@@ -91,13 +91,7 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 		return false
 	}
 	r, f := &a.Runs, &a.frame
-	if f.stream = a.Stream && k.writes(a); f.stream { // from where each output is at a multiple of a register
-		out := len(a.In)
-		f.heads = misaligned(a.Out[0].P, k.out) != 0 || r.Step[out]%streamAlignment != 0
-		if f.heads && !k.heads || r.Apart[out]%streamAlignment != 0 {
-			f.stream, f.heads = false, false
-		}
-	}
+	f.stream, f.heads = k.streams(a)
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
 		steps := min(most, r.Steps-step)
@@ -115,6 +109,20 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 	}
 	a.frame = frame{}
 	return true
+}
+
+// streams reports whether runs are stored around the caches, and whether each has a head before the first multiple of
+// a register, which is not. Strands have it at the same place.
+func (k *kernel) streams(a *Args) (stream, heads bool) {
+	out := len(a.In)
+	if !a.Stream || !k.writes(a) || a.Runs.Apart[out]%streamAlignment != 0 {
+		return false, false
+	}
+	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0
+	if heads && !k.heads {
+		return false, false
+	}
+	return true, heads
 }
 
 // rows runs the kernel on runs that have the same parameters, some of them one for each

@@ -72,42 +72,54 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 	})
 }
 
-// rows is piece where rows are short: whole ones are transposed where they lie side by side, or are so
-// short that the columns of those that follow are copied instead. Of short rows several may be one, such
-// as small images.
+// rows is piece where rows are short: as many whole ones as follow one another are copied at once.
 func (p *copier) rows(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
-	line, step, outer := l.size[inner], l.stride[0][inner], inner-1
-	row := line
-	for line <= shortRow && outer > 0 && row*l.size[outer] <= acrossRow {
-		row *= l.size[outer]
-		outer--
-	}
-	apart := l.stride[0][outer]
+	outer, row := joinedRows(l)
 	for done := int64(0); done < n; {
 		l.seek(cur, begin+done, 1)
 		rows, mine := min((n-done)/row, l.size[outer]-cur.index[outer]), unsafe.Add(own, done*p.size)
-		if (begin+done)%row > 0 || rows == 0 {
-			m := min(line-cur.index[inner], n-done)
-			p.run(mine, cur.at[0], step, m, back)
+		if (begin+done)%row > 0 || rows == 0 { // a part of a row
+			m := min(l.size[inner]-cur.index[inner], n-done)
+			p.run(mine, cur.at[0], l.stride[0][inner], m, back)
 			done += m
 			continue
 		}
-		switch {
-		case apart == p.size && step != p.size && row == line && back:
-			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
-		case apart == p.size && step != p.size && row == line:
-			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
-		case line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
-			for c := range row {
-				p.column(unsafe.Add(mine, c*p.size), row*p.size, unsafe.Add(cur.at[0], l.offsetWithin(outer, c)), apart, rows, back)
-			}
-		default:
-			for r := range rows {
-				p.run(unsafe.Add(mine, r*row*p.size), unsafe.Add(cur.at[0], r*apart), step, row, back)
-			}
-		}
+		p.wholeRows(l, outer, row, rows, mine, cur.at[0], back)
 		done += rows * row
+	}
+}
+
+// joinedRows returns the dimension along which rows follow one another, and their length: several short ones, such as
+// those of a small image, are one.
+func joinedRows(l *layout) (outer int, row int64) {
+	inner := l.dims - 1
+	outer, row = inner-1, l.size[inner]
+	for l.size[inner] <= shortRow && outer > 0 && row*l.size[outer] <= acrossRow {
+		row *= l.size[outer]
+		outer--
+	}
+	return outer, row
+}
+
+// wholeRows copies rows, or back: they are transposed where they lie side by side, and so short ones, or such whose
+// elements are farther from each other than rows, are copied column by column.
+func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer, back bool) {
+	inner := l.dims - 1
+	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
+	switch sideBySide := apart == p.size && step != p.size && row == line; {
+	case sideBySide && back:
+		p.transpose(theirs, step, own, row*p.size, rows, row)
+	case sideBySide:
+		p.transpose(own, row*p.size, theirs, step, row, rows)
+	case line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
+		for c := range row {
+			p.column(unsafe.Add(own, c*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, c)), apart, rows, back)
+		}
+	default:
+		for r := range rows {
+			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row, back)
+		}
 	}
 }
 

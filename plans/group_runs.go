@@ -31,23 +31,19 @@ func (f *groupedPlan) groupRuns(c *call, anyOrder bool) int64 {
 			return 0
 		}
 	}
-	if rows > 1 {
-		if f.packed >= 0 || tooShortRuns(n, rows, g.size[inner]) || !anyOrder && n%cpu.Lanes != 0 && cpu.Lanes%n != 0 {
-			return 0
+	calls := int64(4 * c.threads) // some for each thread, but long ones
+	switch {
+	case rows == 1 && f.codesFollow(c, n):
+		c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/calls))/n)
+		if f.packed >= 0 {
+			c.columnWidth = min(c.columnWidth, feedSize/n)
 		}
-		c.columnWidth = min(cpu.MaxGroupRuns, max(8, g.count()/int64(4*c.threads)))
-		c.tilesPerJob = max(1, jobSize/(c.columnWidth*rows*n))
-		return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
-	}
-	if !f.codesFollow(c, n) {
+	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0):
+		c.columnWidth = min(cpu.MaxGroupRuns, max(8, g.count()/calls))
+	default:
 		return 0
 	}
-	// Long calls, but some for each thread.
-	c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/int64(4*c.threads)))/n)
-	if f.packed >= 0 {
-		c.columnWidth = min(c.columnWidth, feedSize/n)
-	}
-	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
+	c.tilesPerJob = max(1, jobSize/(c.columnWidth*rows*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
 
