@@ -3,6 +3,8 @@ package autodiff
 import (
 	"math"
 	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // ScaledDotProductAttention is softmax(q times transposed k / sqrt(d)) times v, for queries q [..., l, d],
@@ -26,6 +28,9 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B]) Float[B
 	}
 	scores := q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1)))).matmul(k, false, true)
 	if mask.Present() {
+		if to, err := broadcast(infoOf(scores.v).Shape, infoOf(mask.v).Shape); scores.Err() == nil && mask.Err() == nil && (err != nil || !slices.Equal(to, infoOf(scores.v).Shape)) {
+			return Float[B]{failed(q.be, "scaled_dot_product_attention: the mask is %v; want what broadcasts to %s, [..., l, s]", mask, tensor.ShapeText(infoOf(scores.v).Shape))}
+		}
 		scores = scores.MaskFill(mask.Not(), math.Inf(-1))
 	}
 	return scores.Softmax(-1).MatMul(v)

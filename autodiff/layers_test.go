@@ -90,7 +90,7 @@ func TestArgumentsOfLayers(t *testing.T) {
 		"multihead_attention: x is f32[2, 3] in 2 heads; want":                         x.MultiheadAttention(2, Attention[adf]{}, Bool[adf]{}),
 		"linear: the weight is absent":                                                 x.MultiheadAttention(1, Attention[adf]{}, Bool[adf]{}),
 		"multihead_attention: OutWeight is f32[2, 3]; want shape [3, 3], to go with x": x.MultiheadAttention(1, Attention[adf]{InWeight: Ones(ad, 9, 3), OutWeight: x}, Bool[adf]{}),
-		"where: shapes [3, 3] and [2, 2] do not broadcast":                             x.MultiheadAttention(1, Attention[adf]{InWeight: Ones(ad, 9, 3), OutWeight: Ones(ad, 3, 3)}, CausalMask(ad, 3)),
+		"scaled_dot_product_attention: the mask is bool[3, 3]; want what broadcasts to [1, 2, 2], [..., l, s]": x.MultiheadAttention(1, Attention[adf]{InWeight: Ones(ad, 9, 3), OutWeight: Ones(ad, 3, 3)}, CausalMask(ad, 3)),
 	} {
 		require.ErrorContains(t, y.Err(), want)
 	}
