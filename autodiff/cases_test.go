@@ -192,6 +192,14 @@ var networkCases = []testCase{
 	binaryCase("mse", OpMean, noise(2, 3), noise(2, 3), dyn.MSE),
 	{name: "layer_norm", op: OpNormalize, inputs: []data{noise(2, 4), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].LayerNorm(x[1], x[2], 1e-5) }},
 	{name: "group_norm", op: OpNormalize, inputs: []data{noise(2, 4, 3), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].GroupNorm(2, x[1], x[2], 1e-5) }},
+	unaryCase("silu", OpSigmoid, noise(2, 3), dyn.Silu),
+	unaryCase("dropout", OpWhere, noise(2, 5), func(x dyn) dyn { return x.Dropout(0.4, 7) }),
+	unaryCase("interpolate", OpSelect, noise(1, 2, 3, 2), func(x dyn) dyn { return x.Interpolate(5, 4, SampleMode{}) }),
+	unaryCase("interpolate, corners", OpSelect, noise(1, 1, 3, 4), func(x dyn) dyn { return x.Interpolate(5, 2, SampleMode{AlignCorners: true}) }),
+	unaryCase("interpolate, nearest", OpSelect, noise(1, 1, 3, 4), func(x dyn) dyn { return x.Interpolate(5, 3, SampleMode{Mode: "nearest"}) }),
+	{name: "attention", op: OpSoftmax, inputs: []data{noise(2, 3, 4), noise(12, 4), noise(4, 4)}, f: func(x []dyn) dyn {
+		return x[0].MultiheadAttention(2, Attention[Backend]{InWeight: x[1], OutWeight: x[2]}, CausalMask(x[0].be, 3))
+	}},
 	binaryCase("rms_norm", OpNormalize, noise(2, 4), noise(4), func(x, y dyn) dyn { return x.RMSNorm(y, 1e-5) }),
 }
 

@@ -83,6 +83,20 @@ func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float
 	return p.Uniform(name+".weight", bound, out, in, kernel, kernel), p.Uniform(name+".bias", bound, out)
 }
 
+// Norm makes the weight [n], of ones, and the bias [n], of zeros, of a normalisation.
+func (p *Params[B]) Norm(name string, n int) (weight, bias Float[B]) {
+	return p.Full(name+".weight", 1, n), p.Zeros(name+".bias", n)
+}
+
+// Attention makes the parameters of a MultiheadAttention over d features, with the names that PyTorch has:
+// name.in_proj_weight, uniform within sqrt(6/(d+3d)), name.out_proj.weight, within 1/sqrt(d), and biases of zeros.
+func (p *Params[B]) Attention(name string, d int) Attention[B] {
+	return Attention[B]{
+		p.Uniform(name+".in_proj_weight", math.Sqrt(6)*boundOf(4*d), 3*d, d), p.Zeros(name+".in_proj_bias", 3*d),
+		p.Uniform(name+".out_proj.weight", boundOf(d), d, d), p.Zeros(name+".out_proj.bias", d),
+	}
+}
+
 // boundOf returns the bound of a layer's parameters: 1, not an infinity, where nothing goes in.
 func boundOf(in int) float64 { return 1 / math.Sqrt(float64(max(in, 1))) }
 

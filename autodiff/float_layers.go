@@ -1,0 +1,92 @@
+package autodiff
+
+import "github.com/isobit-ml/isobit/tensor"
+
+// Silu returns x * sigmoid(x), which is also called swish.
+func (x Float[B]) Silu() Float[B] { return x.Mul(x.Sigmoid()) }
+
+// Dropout puts 0 in place of each element with probability p, and divides the others by 1 - p. The seed
+// says which: the same ones on every machine. Use another one for every layer and step, and leave the
+// layer out when serving.
+func (x Float[B]) Dropout(p float64, seed uint64) Float[B] {
+	switch {
+	case x.Err() != nil:
+		return x
+	case !(p >= 0 && p <= 1):
+		return Float[B]{failed(x.be, "dropout: p is %g; want a probability, from 0 to 1", p)}
+	}
+	gone := Uniform(x.be, seed, 0, 1, x.Shape()...).LessScalar(p)
+	defer gone.Release()
+	if p < 1 {
+		x = x.DivScalar(1 - p)
+	}
+	return x.MaskFill(gone, 0)
+}
+
+// Interpolate scales the images x [n, c, h, w] to height and width h and w: bilinear, or nearest. A
+// nearest pixel is floor(i * from / to), as PyTorch's nearest is; a bilinear one lies between pixels
+// whose centres are half a pixel inside of the edges, or on them with AlignCorners.
+func (x Float[B]) Interpolate(h, w int, m SampleMode) Float[B] {
+	switch {
+	case x.Err() != nil:
+		return x
+	case x.Rank() != 4 || x.extent(2) < 1 || x.extent(3) < 1:
+		return Float[B]{failed(x.be, "interpolate: x is %v; want [n, c, h, w], with a pixel at least", x)}
+	case h < 1 || w < 1:
+		return Float[B]{failed(x.be, "interpolate: the size is %d by %d; want 1 by 1 at least", h, w)}
+	case m.Padding != "":
+		return Float[B]{failed(x.be, "interpolate: the padding is %q; want none, since no pixel lies outside", m.Padding)}
+	}
+	switch m.Mode {
+	case "nearest":
+		if m.AlignCorners {
+			return Float[B]{failed(x.be, "interpolate: nearest with AlignCorners; want bilinear, which has corners to align")}
+		}
+		return x.nearest(3, w).nearest(2, h)
+	case "", "bilinear":
+		if d := x.DType(); d.Size() == 2 { // to round once
+			return x.Cast(tensor.F32).Interpolate(h, w, m).Cast(d)
+		}
+		return x.between(3, w, m.AlignCorners).between(2, h, m.AlignCorners)
+	}
+	return Float[B]{failed(x.be, "interpolate: the mode is %q; want bilinear or nearest", m.Mode)}
+}
+
+// nearest scales one axis.
+func (x Float[B]) nearest(axis, to int) Float[B] {
+	from := x.extent(axis)
+	if from == to {
+		return x
+	}
+	at := make([]int64, to)
+	for i := range at {
+		at[i] = int64(i) * int64(from) / int64(to)
+	}
+	return x.Select(axis, Ints(x.be, at))
+}
+
+// between scales one axis: x[i]*(1-t) + x[i+1]*t.
+func (x Float[B]) between(axis, to int, corners bool) Float[B] {
+	from := x.extent(axis)
+	if from == to {
+		return x
+	}
+	first, second := make([]int64, to), make([]int64, to)
+	left, right := make([]float64, to), make([]float64, to)
+	for i := range first {
+		var at float64
+		switch {
+		case !corners:
+			at = max((float64(i)+0.5)*float64(from)/float64(to)-0.5, 0)
+		case to > 1:
+			at = float64(i) * float64(from-1) / float64(to-1)
+		}
+		first[i] = int64(at)
+		second[i] = min(first[i]+1, int64(from-1))
+		right[i] = at - float64(first[i])
+		left[i] = 1 - right[i]
+	}
+	along := []int{to, 1}[:4-axis]
+	weight := func(w []float64) Float[B] { return Floats(x.be, w, along...).Cast(x.DType()) }
+	return x.Select(axis, Ints(x.be, first)).Mul(weight(left)).Add(x.Select(axis, Ints(x.be, second)).Mul(weight(right)))
+}

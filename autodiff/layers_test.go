@@ -1,0 +1,97 @@
+package autodiff
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// TestLayers compares what is made of several operations with what PyTorch 2.15 gave.
+func TestLayers(t *testing.T) {
+	be := NewCPU()
+	of := func(f func(float64) float64, shape ...int) Float[*CPU] {
+		x := make([]float64, size(shape))
+		for i := range x {
+			x[i] = f(float64(i))
+		}
+		return Floats(be, x, shape...)
+	}
+	row := func(x ...float64) Float[*CPU] { return Floats(be, x) }
+	image := Floats(be, []float64{1, 2, 4, -1, 0, 3, -2, 5, 7, 1, 1, 2}, 1, 1, 3, 4)
+	g, q := of(math.Sin, 1, 4, 6), of(math.Sin, 1, 4, 2)
+	attention := Attention[*CPU]{
+		of(math.Cos, 6, 2), of(func(i float64) float64 { return i / 10 }, 6),
+		Floats(be, []float64{1, 0.5, -1, 2}, 2, 2), row(float64(float32(0.1)), float64(float32(0.2))),
+	}
+	for name, c := range map[string]struct {
+		got  Float[*CPU]
+		want []float64
+	}{
+		"bilinear":          {image.Interpolate(5, 3, SampleMode{}), []float64{1.16666666667, 3, -0.166666666667, 0.9, 2, 1.43333333333, 0.5, 0.5, 3.83333333333, 3.8, 0.8, 2.63333333333, 6, 1, 1.83333333333}},
+		"with corners":      {image.Interpolate(5, 2, SampleMode{AlignCorners: true}), []float64{1, -1, 0.5, 2, 0, 5, 3.5, 3.5, 7, 2}},
+		"nearest":           {image.Interpolate(5, 3, SampleMode{Mode: "nearest"}), []float64{1, 2, 4, 1, 2, 4, 0, 3, -2, 0, 3, -2, 7, 1, 1}},
+		"group_norm":        {g.GroupNorm(2, row(1, 2, 3, 4), row(0, 1, 0, -1), 1e-3).Slice(1, 2, 3), []float64{-2.54256533295, 1.62310834965, 4.10682214442, 2.62506104267, -1.45985063214, -4.39226392472}},
+		"rms_norm":          {g.RMSNorm(Float[*CPU]{}, 1e-3).Slice(1, 3, 4), []float64{-1.091165168, 0.21776773356, 1.32648598517, 1.21563913942, -0.0128607249063, -1.22953649807}},
+		"silu":              {g.Silu().Slice(1, 0, 1), []float64{0, 0.587998830131, 0.6481984657, 0.0755304720887, -0.241677975813, -0.265711803075}},
+		"attention":         {q.MultiheadAttention(2, attention, Bool[*CPU]{}), []float64{0.770250722653, 1.63268480601, 0.699837084064, 1.37062996706, 0.418996669577, 0.323672811248, 0.707470651268, 1.38071351144}},
+		"attention, causal": {q.MultiheadAttention(2, attention, CausalMask(be, 4)), []float64{-0.014827629044, 1.57413787463, -0.0337356272614, 0.704426140247, 0.427548609674, 0.0129946970167, 0.707470651268, 1.38071351144}},
+	} {
+		require.NoError(t, c.got.Err(), name)
+		require.InDeltaSlice(t, c.want, list(t, c.got), 1e-10, name)
+	}
+	half := image.Cast(tensor.BF16).Interpolate(5, 3, SampleMode{})
+	require.Equal(t, list(t, image.Cast(tensor.BF16).Cast(tensor.F32).Interpolate(5, 3, SampleMode{}).Cast(tensor.BF16)), list(t, half))
+}
+
+func TestDropout(t *testing.T) {
+	ad := over(None{})
+	x := ad.Track(Ones(ad, 100, 100))
+	y := x.Dropout(0.25, 3)
+	kept := 0
+	for _, v := range list(t, y) {
+		if v != 0 {
+			require.Equal(t, float64(float32(1)/0.75), v)
+			kept++
+		}
+	}
+	require.InDelta(t, 7500, kept, 200)
+	require.Equal(t, list(t, y), list(t, x.Dropout(0.25, 3)))
+	require.NotEqual(t, list(t, y), list(t, x.Dropout(0.25, 4)))
+	require.Equal(t, list(t, x), list(t, x.Dropout(0, 3)))
+	all := x.Dropout(1, 3)
+	g, err := ad.Backward(all.Sum())
+	require.NoError(t, err)
+	dx, _ := ad.Grad(x, g)
+	require.Equal(t, make([]float64, 10000), list(t, dx))
+}
+
+func TestArgumentsOfLayers(t *testing.T) {
+	ad := over(None{})
+	x, image, none := Ones(ad, 2, 3), Ones(ad, 1, 1, 2, 2), Float[adf]{}
+	for want, y := range map[string]Float[adf]{
+		"group_norm: x is f32[3]; want [n, c, ...]":                                            Ones(ad, 3).GroupNorm(1, none, none, 1),
+		"group_norm: 2 groups of x, which is f32[2, 3]; want a number that its 3 channels are": x.GroupNorm(2, none, none, 1),
+		"group_norm: 0 groups":                                                         x.GroupNorm(0, none, none, 1),
+		"group_norm: the weight is f32[2]; want f32[3]":                                x.GroupNorm(1, Ones(ad, 2), none, 1),
+		"rms_norm: eps is NaN":                                                         x.RMSNorm(none, math.NaN()),
+		"rms_norm: the weight is f32[2]; want f32[3]":                                  x.RMSNorm(Ones(ad, 2), 0),
+		"dropout: p is 1.5; want a probability":                                        x.Dropout(1.5, 0),
+		"dropout: p is NaN":                                                            x.Dropout(math.NaN(), 0),
+		"interpolate: x is f32[2, 3]; want [n, c, h, w]":                               x.Interpolate(2, 2, SampleMode{}),
+		"interpolate: the size is 0 by 2":                                              image.Interpolate(0, 2, SampleMode{}),
+		"interpolate: the mode is \"cubic\"; want bilinear or nearest":                 image.Interpolate(2, 2, SampleMode{Mode: "cubic"}),
+		"interpolate: the padding is \"border\"":                                       image.Interpolate(2, 2, SampleMode{Padding: "border"}),
+		"interpolate: nearest with AlignCorners":                                       image.Interpolate(2, 2, SampleMode{Mode: "nearest", AlignCorners: true}),
+		"scaled_dot_product_attention: q is f32[3]; want":                              Ones(ad, 3).ScaledDotProductAttention(x, x, Bool[adf]{}),
+		"scaled_dot_product_attention: q is f32[2, 3], k f32[2, 2] and v f32[2, 3]":    x.ScaledDotProductAttention(Ones(ad, 2, 2), x, Bool[adf]{}),
+		"multihead_attention: x is f32[2, 3] in 2 heads; want":                         x.MultiheadAttention(2, Attention[adf]{}, Bool[adf]{}),
+		"linear: the weight is absent":                                                 x.MultiheadAttention(1, Attention[adf]{}, Bool[adf]{}),
+		"multihead_attention: OutWeight is f32[2, 3]; want shape [3, 3], to go with x": x.MultiheadAttention(1, Attention[adf]{InWeight: Ones(ad, 9, 3), OutWeight: x}, Bool[adf]{}),
+		"scaled_dot_product_attention: the mask is bool[3, 3]; want what broadcasts to [1, 2, 2], [..., l, s]": x.MultiheadAttention(1, Attention[adf]{InWeight: Ones(ad, 9, 3), OutWeight: Ones(ad, 3, 3)}, CausalMask(ad, 3)),
+	} {
+		require.ErrorContains(t, y.Err(), want)
+	}
+}
