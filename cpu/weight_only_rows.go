@@ -222,7 +222,11 @@ func (r *weightRun) slice() int64 {
 func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	width := packedWidth(r.K)
 	scales, zeros := r.group(n+i, k, size)
-	r.kernels.multiply(r.codes(n+i, k, size), int(size/Lanes), r.shift, &scales[0], &zeros[0], r.halves,
+	zero := &zeros[0]
+	if r.Zero.P == nil && r.halves == nil {
+		zero = nil // nothing to subtract
+	}
+	r.kernels.multiply(r.codes(n+i, k, size), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k),
 		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride))
 }

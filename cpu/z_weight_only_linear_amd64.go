@@ -6,7 +6,7 @@ package cpu
 
 // weightStripesAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -20,7 +20,7 @@ func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *fl
 
 // weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -48,7 +48,7 @@ func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero
 
 // weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -62,7 +62,7 @@ func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *floa
 
 // weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
+// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape

@@ -63,24 +63,26 @@ begin3:
 	VMOVAPS Z2, Z18
 
 begun4:
-	MOVQ R9, R10
-	LEAQ (R10)(R13*2), R14
-	ADDQ R13, R14
+	MOVQ  R9, R10
+	LEAQ  (R10)(R13*2), R14
+	ADDQ  R13, R14
+	TESTQ DI, DI
+	JEQ   none5
 
-stripe5:
+stripe7:
 	TESTQ        R8, R8
-	JLE          end6
+	JLE          end8
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
 	CMPQ         R15, BX
-	JEQ          same7
+	JEQ          same9
 	MOVQ         R15, BX
 	VBROADCASTSS (SI)(R15*4), Z0
 	VBROADCASTSS (DI)(R15*4), Z1
 
-same7:
+same9:
 	VPMOVSXBD    (AX), Z19
 	VCVTDQ2PS    Z19, Z19
 	VSUBPS       Z1, Z19, Z19
@@ -109,12 +111,12 @@ same7:
 	SHRQ         CL, R15
 	INCQ         DX
 	CMPQ         R15, BX
-	JEQ          same8
+	JEQ          same10
 	MOVQ         R15, BX
 	VBROADCASTSS (SI)(R15*4), Z0
 	VBROADCASTSS (DI)(R15*4), Z1
 
-same8:
+same10:
 	VPMOVSXBD 32(AX), Z19
 	VCVTDQ2PS Z19, Z19
 	VSUBPS    Z1, Z19, Z19
@@ -143,9 +145,86 @@ same8:
 	ADDQ      $0x00000100, R10
 	ADDQ      $0x00000100, R14
 	DECQ      R8
-	JMP       stripe5
+	JMP       stripe7
 
-end6:
+end8:
+	JMP made6
+
+none5:
+stripe11:
+	TESTQ        R8, R8
+	JLE          end12
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same13
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+
+same13:
+	VPMOVSXBD    (AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       (R10), Z19, Z20
+	VADDPS       Z20, Z3, Z3
+	VMULPS       (R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z7, Z7
+	VMULPS       (R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z11, Z11
+	VMULPS       (R14), Z19, Z19
+	VADDPS       Z19, Z15, Z15
+	VPMOVSXBD    16(AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       64(R10), Z19, Z20
+	VADDPS       Z20, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z12, Z12
+	VMULPS       64(R14), Z19, Z19
+	VADDPS       Z19, Z16, Z16
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same14
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+
+same14:
+	VPMOVSXBD 32(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    128(R10), Z19, Z20
+	VADDPS    Z20, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z13, Z13
+	VMULPS    128(R14), Z19, Z19
+	VADDPS    Z19, Z17, Z17
+	VPMOVSXBD 48(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    192(R10), Z19, Z20
+	VADDPS    Z20, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z14, Z14
+	VMULPS    192(R14), Z19, Z19
+	VADDPS    Z19, Z18, Z18
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe11
+
+end12:
+made6:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -163,7 +242,7 @@ end6:
 	VMOVUPS Z17, 3200(R11)
 	VMOVUPS Z18, 3264(R11)
 	DECQ    columns+88(FP)
-	JLE     end9
+	JLE     end15
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -176,17 +255,17 @@ end6:
 	MOVQ    $-1, BX
 	JMP     column2
 
-end9:
+end15:
 	VZEROUPPER
 	RET
 
 fewer1:
 	CMPQ R10, $0x00000003
-	JLT  fewer10
+	JLT  fewer16
 
-column11:
+column17:
 	TESTQ   R12, R12
-	JEQ     begin12
+	JEQ     begin18
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -199,9 +278,9 @@ column11:
 	VMOVUPS 2112(R11), Z12
 	VMOVUPS 2176(R11), Z13
 	VMOVUPS 2240(R11), Z14
-	JMP     begun13
+	JMP     begun19
 
-begin12:
+begin18:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -215,23 +294,25 @@ begin12:
 	VMOVAPS Z2, Z13
 	VMOVAPS Z2, Z14
 
-begun13:
-	MOVQ R9, R10
+begun19:
+	MOVQ  R9, R10
+	TESTQ DI, DI
+	JEQ   none20
 
-stripe14:
+stripe22:
 	TESTQ        R8, R8
-	JLE          end15
+	JLE          end23
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same16
+	JEQ          same24
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same16:
+same24:
 	VPMOVSXBD    (AX), Z15
 	VCVTDQ2PS    Z15, Z15
 	VSUBPS       Z1, Z15, Z15
@@ -256,12 +337,12 @@ same16:
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same17
+	JEQ          same25
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same17:
+same25:
 	VPMOVSXBD 32(AX), Z15
 	VCVTDQ2PS Z15, Z15
 	VSUBPS    Z1, Z15, Z15
@@ -285,9 +366,77 @@ same17:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe14
+	JMP       stripe22
 
-end15:
+end23:
+	JMP made21
+
+none20:
+stripe26:
+	TESTQ        R8, R8
+	JLE          end27
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same28
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same28:
+	VPMOVSXBD    (AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       (R10), Z15, Z16
+	VADDPS       Z16, Z3, Z3
+	VMULPS       (R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z7, Z7
+	VMULPS       (R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z11, Z11
+	VPMOVSXBD    16(AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       64(R10), Z15, Z16
+	VADDPS       Z16, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z12, Z12
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same29
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same29:
+	VPMOVSXBD 32(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    128(R10), Z15, Z16
+	VADDPS    Z16, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z13, Z13
+	VPMOVSXBD 48(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    192(R10), Z15, Z16
+	VADDPS    Z16, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z14, Z14
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe26
+
+end27:
+made21:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -301,7 +450,7 @@ end15:
 	VMOVUPS Z13, 2176(R11)
 	VMOVUPS Z14, 2240(R11)
 	DECQ    columns+88(FP)
-	JLE     end18
+	JLE     end30
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -312,19 +461,19 @@ end15:
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	MOVQ    $-1, BX
-	JMP     column11
+	JMP     column17
 
-end18:
+end30:
 	VZEROUPPER
 	RET
 
-fewer10:
+fewer16:
 	CMPQ R10, $0x00000002
-	JLT  fewer19
+	JLT  fewer31
 
-column20:
+column32:
 	TESTQ   R12, R12
-	JEQ     begin21
+	JEQ     begin33
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -333,9 +482,9 @@ column20:
 	VMOVUPS 1088(R11), Z8
 	VMOVUPS 1152(R11), Z9
 	VMOVUPS 1216(R11), Z10
-	JMP     begun22
+	JMP     begun34
 
-begin21:
+begin33:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -345,23 +494,25 @@ begin21:
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
 
-begun22:
-	MOVQ R9, R10
+begun34:
+	MOVQ  R9, R10
+	TESTQ DI, DI
+	JEQ   none35
 
-stripe23:
+stripe37:
 	TESTQ        R8, R8
-	JLE          end24
+	JLE          end38
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same25
+	JEQ          same39
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same25:
+same39:
 	VPMOVSXBD    (AX), Z11
 	VCVTDQ2PS    Z11, Z11
 	VSUBPS       Z1, Z11, Z11
@@ -382,12 +533,12 @@ same25:
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same26
+	JEQ          same40
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same26:
+same40:
 	VPMOVSXBD 32(AX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z1, Z11, Z11
@@ -407,9 +558,69 @@ same26:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe23
+	JMP       stripe37
 
-end24:
+end38:
+	JMP made36
+
+none35:
+stripe41:
+	TESTQ        R8, R8
+	JLE          end42
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same43
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same43:
+	VPMOVSXBD    (AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       (R10), Z11, Z12
+	VADDPS       Z12, Z3, Z3
+	VMULPS       (R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z7, Z7
+	VPMOVSXBD    16(AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       64(R10), Z11, Z12
+	VADDPS       Z12, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same44
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same44:
+	VPMOVSXBD 32(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    128(R10), Z11, Z12
+	VADDPS    Z12, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z9, Z9
+	VPMOVSXBD 48(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    192(R10), Z11, Z12
+	VADDPS    Z12, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z10, Z10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe41
+
+end42:
+made36:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -419,7 +630,7 @@ end24:
 	VMOVUPS Z9, 1152(R11)
 	VMOVUPS Z10, 1216(R11)
 	DECQ    columns+88(FP)
-	JLE     end27
+	JLE     end45
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -430,45 +641,47 @@ end24:
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	MOVQ    $-1, BX
-	JMP     column20
+	JMP     column32
 
-end27:
+end45:
 	VZEROUPPER
 	RET
 
-fewer19:
-column28:
+fewer31:
+column46:
 	TESTQ   R12, R12
-	JEQ     begin29
+	JEQ     begin47
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
 	VMOVUPS 192(R11), Z6
-	JMP     begun30
+	JMP     begun48
 
-begin29:
+begin47:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
 	VMOVAPS Z2, Z6
 
-begun30:
-	MOVQ R9, R10
+begun48:
+	MOVQ  R9, R10
+	TESTQ DI, DI
+	JEQ   none49
 
-stripe31:
+stripe51:
 	TESTQ        R8, R8
-	JLE          end32
+	JLE          end52
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same33
+	JEQ          same53
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Z0
 	VBROADCASTSS (DI)(R13*4), Z1
 
-same33:
+same53:
 	VPMOVSXBD    (AX), Z7
 	VCVTDQ2PS    Z7, Z7
 	VSUBPS       Z1, Z7, Z7
@@ -485,12 +698,12 @@ same33:
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same34
+	JEQ          same54
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Z0
 	VBROADCASTSS (DI)(R13*4), Z1
 
-same34:
+same54:
 	VPMOVSXBD 32(AX), Z7
 	VCVTDQ2PS Z7, Z7
 	VSUBPS    Z1, Z7, Z7
@@ -506,15 +719,67 @@ same34:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe31
+	JMP       stripe51
 
-end32:
+end52:
+	JMP made50
+
+none49:
+stripe55:
+	TESTQ        R8, R8
+	JLE          end56
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same57
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+
+same57:
+	VPMOVSXBD    (AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       (R10), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VPMOVSXBD    16(AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       64(R10), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same58
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+
+same58:
+	VPMOVSXBD 32(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    128(R10), Z7, Z7
+	VADDPS    Z7, Z5, Z5
+	VPMOVSXBD 48(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    192(R10), Z7, Z7
+	VADDPS    Z7, Z6, Z6
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe55
+
+end56:
+made50:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
 	VMOVUPS Z6, 192(R11)
 	DECQ    columns+88(FP)
-	JLE     end35
+	JLE     end59
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -525,9 +790,9 @@ end32:
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	MOVQ    $-1, BX
-	JMP     column28
+	JMP     column46
 
-end35:
+end59:
 	VZEROUPPER
 	RET
 
@@ -656,24 +921,26 @@ begin3:
 	VMOVAPS Z2, Z18
 
 begun4:
-	MOVQ R9, R10
-	LEAQ (R10)(R13*2), R14
-	ADDQ R13, R14
+	MOVQ  R9, R10
+	LEAQ  (R10)(R13*2), R14
+	ADDQ  R13, R14
+	TESTQ DI, DI
+	JEQ   none5
 
-stripe5:
+stripe7:
 	TESTQ        R8, R8
-	JLE          end6
+	JLE          end8
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
 	CMPQ         R15, BX
-	JEQ          same7
+	JEQ          same9
 	MOVQ         R15, BX
 	VBROADCASTSS (SI)(R15*4), Z0
 	VBROADCASTSS (DI)(R15*4), Z1
 
-same7:
+same9:
 	VPMOVZXBD    (AX), Z19
 	VCVTDQ2PS    Z19, Z19
 	VSUBPS       Z1, Z19, Z19
@@ -702,12 +969,12 @@ same7:
 	SHRQ         CL, R15
 	INCQ         DX
 	CMPQ         R15, BX
-	JEQ          same8
+	JEQ          same10
 	MOVQ         R15, BX
 	VBROADCASTSS (SI)(R15*4), Z0
 	VBROADCASTSS (DI)(R15*4), Z1
 
-same8:
+same10:
 	VPMOVZXBD 32(AX), Z19
 	VCVTDQ2PS Z19, Z19
 	VSUBPS    Z1, Z19, Z19
@@ -736,9 +1003,86 @@ same8:
 	ADDQ      $0x00000100, R10
 	ADDQ      $0x00000100, R14
 	DECQ      R8
-	JMP       stripe5
+	JMP       stripe7
 
-end6:
+end8:
+	JMP made6
+
+none5:
+stripe11:
+	TESTQ        R8, R8
+	JLE          end12
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same13
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+
+same13:
+	VPMOVZXBD    (AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       (R10), Z19, Z20
+	VADDPS       Z20, Z3, Z3
+	VMULPS       (R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z7, Z7
+	VMULPS       (R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z11, Z11
+	VMULPS       (R14), Z19, Z19
+	VADDPS       Z19, Z15, Z15
+	VPMOVZXBD    16(AX), Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMULPS       64(R10), Z19, Z20
+	VADDPS       Z20, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z19, Z20
+	VADDPS       Z20, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z19, Z20
+	VADDPS       Z20, Z12, Z12
+	VMULPS       64(R14), Z19, Z19
+	VADDPS       Z19, Z16, Z16
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	CMPQ         R15, BX
+	JEQ          same14
+	MOVQ         R15, BX
+	VBROADCASTSS (SI)(R15*4), Z0
+
+same14:
+	VPMOVZXBD 32(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    128(R10), Z19, Z20
+	VADDPS    Z20, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z13, Z13
+	VMULPS    128(R14), Z19, Z19
+	VADDPS    Z19, Z17, Z17
+	VPMOVZXBD 48(AX), Z19
+	VCVTDQ2PS Z19, Z19
+	VMULPS    Z0, Z19, Z19
+	VMULPS    192(R10), Z19, Z20
+	VADDPS    Z20, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z19, Z20
+	VADDPS    Z20, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z19, Z20
+	VADDPS    Z20, Z14, Z14
+	VMULPS    192(R14), Z19, Z19
+	VADDPS    Z19, Z18, Z18
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	ADDQ      $0x00000100, R14
+	DECQ      R8
+	JMP       stripe11
+
+end12:
+made6:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -756,7 +1100,7 @@ end6:
 	VMOVUPS Z17, 3200(R11)
 	VMOVUPS Z18, 3264(R11)
 	DECQ    columns+88(FP)
-	JLE     end9
+	JLE     end15
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -769,17 +1113,17 @@ end6:
 	MOVQ    $-1, BX
 	JMP     column2
 
-end9:
+end15:
 	VZEROUPPER
 	RET
 
 fewer1:
 	CMPQ R10, $0x00000003
-	JLT  fewer10
+	JLT  fewer16
 
-column11:
+column17:
 	TESTQ   R12, R12
-	JEQ     begin12
+	JEQ     begin18
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -792,9 +1136,9 @@ column11:
 	VMOVUPS 2112(R11), Z12
 	VMOVUPS 2176(R11), Z13
 	VMOVUPS 2240(R11), Z14
-	JMP     begun13
+	JMP     begun19
 
-begin12:
+begin18:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -808,23 +1152,25 @@ begin12:
 	VMOVAPS Z2, Z13
 	VMOVAPS Z2, Z14
 
-begun13:
-	MOVQ R9, R10
+begun19:
+	MOVQ  R9, R10
+	TESTQ DI, DI
+	JEQ   none20
 
-stripe14:
+stripe22:
 	TESTQ        R8, R8
-	JLE          end15
+	JLE          end23
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same16
+	JEQ          same24
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same16:
+same24:
 	VPMOVZXBD    (AX), Z15
 	VCVTDQ2PS    Z15, Z15
 	VSUBPS       Z1, Z15, Z15
@@ -849,12 +1195,12 @@ same16:
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same17
+	JEQ          same25
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same17:
+same25:
 	VPMOVZXBD 32(AX), Z15
 	VCVTDQ2PS Z15, Z15
 	VSUBPS    Z1, Z15, Z15
@@ -878,9 +1224,77 @@ same17:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe14
+	JMP       stripe22
 
-end15:
+end23:
+	JMP made21
+
+none20:
+stripe26:
+	TESTQ        R8, R8
+	JLE          end27
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same28
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same28:
+	VPMOVZXBD    (AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       (R10), Z15, Z16
+	VADDPS       Z16, Z3, Z3
+	VMULPS       (R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z7, Z7
+	VMULPS       (R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z11, Z11
+	VPMOVZXBD    16(AX), Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VMULPS       64(R10), Z15, Z16
+	VADDPS       Z16, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z15, Z16
+	VADDPS       Z16, Z8, Z8
+	VMULPS       64(R10)(R13*2), Z15, Z15
+	VADDPS       Z15, Z12, Z12
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same29
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same29:
+	VPMOVZXBD 32(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    128(R10), Z15, Z16
+	VADDPS    Z16, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z9, Z9
+	VMULPS    128(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z13, Z13
+	VPMOVZXBD 48(AX), Z15
+	VCVTDQ2PS Z15, Z15
+	VMULPS    Z0, Z15, Z15
+	VMULPS    192(R10), Z15, Z16
+	VADDPS    Z16, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z15, Z16
+	VADDPS    Z16, Z10, Z10
+	VMULPS    192(R10)(R13*2), Z15, Z15
+	VADDPS    Z15, Z14, Z14
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe26
+
+end27:
+made21:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -894,7 +1308,7 @@ end15:
 	VMOVUPS Z13, 2176(R11)
 	VMOVUPS Z14, 2240(R11)
 	DECQ    columns+88(FP)
-	JLE     end18
+	JLE     end30
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -905,19 +1319,19 @@ end15:
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	MOVQ    $-1, BX
-	JMP     column11
+	JMP     column17
 
-end18:
+end30:
 	VZEROUPPER
 	RET
 
-fewer10:
+fewer16:
 	CMPQ R10, $0x00000002
-	JLT  fewer19
+	JLT  fewer31
 
-column20:
+column32:
 	TESTQ   R12, R12
-	JEQ     begin21
+	JEQ     begin33
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
@@ -926,9 +1340,9 @@ column20:
 	VMOVUPS 1088(R11), Z8
 	VMOVUPS 1152(R11), Z9
 	VMOVUPS 1216(R11), Z10
-	JMP     begun22
+	JMP     begun34
 
-begin21:
+begin33:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -938,23 +1352,25 @@ begin21:
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
 
-begun22:
-	MOVQ R9, R10
+begun34:
+	MOVQ  R9, R10
+	TESTQ DI, DI
+	JEQ   none35
 
-stripe23:
+stripe37:
 	TESTQ        R8, R8
-	JLE          end24
+	JLE          end38
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same25
+	JEQ          same39
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same25:
+same39:
 	VPMOVZXBD    (AX), Z11
 	VCVTDQ2PS    Z11, Z11
 	VSUBPS       Z1, Z11, Z11
@@ -975,12 +1391,12 @@ same25:
 	SHRQ         CL, R14
 	INCQ         DX
 	CMPQ         R14, BX
-	JEQ          same26
+	JEQ          same40
 	MOVQ         R14, BX
 	VBROADCASTSS (SI)(R14*4), Z0
 	VBROADCASTSS (DI)(R14*4), Z1
 
-same26:
+same40:
 	VPMOVZXBD 32(AX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z1, Z11, Z11
@@ -1000,9 +1416,69 @@ same26:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe23
+	JMP       stripe37
 
-end24:
+end38:
+	JMP made36
+
+none35:
+stripe41:
+	TESTQ        R8, R8
+	JLE          end42
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same43
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same43:
+	VPMOVZXBD    (AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       (R10), Z11, Z12
+	VADDPS       Z12, Z3, Z3
+	VMULPS       (R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z7, Z7
+	VPMOVZXBD    16(AX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VMULPS       64(R10), Z11, Z12
+	VADDPS       Z12, Z4, Z4
+	VMULPS       64(R10)(R13*1), Z11, Z11
+	VADDPS       Z11, Z8, Z8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	CMPQ         R14, BX
+	JEQ          same44
+	MOVQ         R14, BX
+	VBROADCASTSS (SI)(R14*4), Z0
+
+same44:
+	VPMOVZXBD 32(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    128(R10), Z11, Z12
+	VADDPS    Z12, Z5, Z5
+	VMULPS    128(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z9, Z9
+	VPMOVZXBD 48(AX), Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z0, Z11, Z11
+	VMULPS    192(R10), Z11, Z12
+	VADDPS    Z12, Z6, Z6
+	VMULPS    192(R10)(R13*1), Z11, Z11
+	VADDPS    Z11, Z10, Z10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe41
+
+end42:
+made36:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
@@ -1012,7 +1488,7 @@ end24:
 	VMOVUPS Z9, 1152(R11)
 	VMOVUPS Z10, 1216(R11)
 	DECQ    columns+88(FP)
-	JLE     end27
+	JLE     end45
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -1023,45 +1499,47 @@ end24:
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	MOVQ    $-1, BX
-	JMP     column20
+	JMP     column32
 
-end27:
+end45:
 	VZEROUPPER
 	RET
 
-fewer19:
-column28:
+fewer31:
+column46:
 	TESTQ   R12, R12
-	JEQ     begin29
+	JEQ     begin47
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
 	VMOVUPS 192(R11), Z6
-	JMP     begun30
+	JMP     begun48
 
-begin29:
+begin47:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
 	VMOVAPS Z2, Z6
 
-begun30:
-	MOVQ R9, R10
+begun48:
+	MOVQ  R9, R10
+	TESTQ DI, DI
+	JEQ   none49
 
-stripe31:
+stripe51:
 	TESTQ        R8, R8
-	JLE          end32
+	JLE          end52
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same33
+	JEQ          same53
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Z0
 	VBROADCASTSS (DI)(R13*4), Z1
 
-same33:
+same53:
 	VPMOVZXBD    (AX), Z7
 	VCVTDQ2PS    Z7, Z7
 	VSUBPS       Z1, Z7, Z7
@@ -1078,12 +1556,12 @@ same33:
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same34
+	JEQ          same54
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Z0
 	VBROADCASTSS (DI)(R13*4), Z1
 
-same34:
+same54:
 	VPMOVZXBD 32(AX), Z7
 	VCVTDQ2PS Z7, Z7
 	VSUBPS    Z1, Z7, Z7
@@ -1099,15 +1577,67 @@ same34:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R10
 	DECQ      R8
-	JMP       stripe31
+	JMP       stripe51
 
-end32:
+end52:
+	JMP made50
+
+none49:
+stripe55:
+	TESTQ        R8, R8
+	JLE          end56
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same57
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+
+same57:
+	VPMOVZXBD    (AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       (R10), Z7, Z7
+	VADDPS       Z7, Z3, Z3
+	VPMOVZXBD    16(AX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VMULPS       64(R10), Z7, Z7
+	VADDPS       Z7, Z4, Z4
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same58
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Z0
+
+same58:
+	VPMOVZXBD 32(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    128(R10), Z7, Z7
+	VADDPS    Z7, Z5, Z5
+	VPMOVZXBD 48(AX), Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z0, Z7, Z7
+	VMULPS    192(R10), Z7, Z7
+	VADDPS    Z7, Z6, Z6
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R10
+	DECQ      R8
+	JMP       stripe55
+
+end56:
+made50:
 	VMOVUPS Z3, (R11)
 	VMOVUPS Z4, 64(R11)
 	VMOVUPS Z5, 128(R11)
 	VMOVUPS Z6, 192(R11)
 	DECQ    columns+88(FP)
-	JLE     end35
+	JLE     end59
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -1118,9 +1648,9 @@ end32:
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	MOVQ    $-1, BX
-	JMP     column28
+	JMP     column46
 
-end35:
+end59:
 	VZEROUPPER
 	RET
 
@@ -1998,22 +2528,24 @@ begin2:
 	VMOVAPS Y2, Y10
 
 begun3:
-	MOVQ R9, R12
+	MOVQ  R9, R12
+	TESTQ DI, DI
+	JEQ   none4
 
-stripe4:
+stripe6:
 	TESTQ        R8, R8
-	JLE          end5
+	JLE          end7
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same6
+	JEQ          same8
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Y0
 	VBROADCASTSS (DI)(R13*4), Y1
 
-same6:
+same8:
 	VPMOVSXBD    (AX), Y11
 	VCVTDQ2PS    Y11, Y11
 	VSUBPS       Y1, Y11, Y11
@@ -2042,12 +2574,12 @@ same6:
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same7
+	JEQ          same9
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Y0
 	VBROADCASTSS (DI)(R13*4), Y1
 
-same7:
+same9:
 	VPMOVSXBD 32(AX), Y11
 	VCVTDQ2PS Y11, Y11
 	VSUBPS    Y1, Y11, Y11
@@ -2075,9 +2607,81 @@ same7:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R12
 	DECQ      R8
-	JMP       stripe4
+	JMP       stripe6
 
-end5:
+end7:
+	JMP made5
+
+none4:
+stripe10:
+	TESTQ        R8, R8
+	JLE          end11
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same12
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+
+same12:
+	VPMOVSXBD    (AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       (R12), Y11, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVSXBD    8(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       32(R12), Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVSXBD    16(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       64(R12), Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVSXBD    24(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       96(R12), Y11, Y11
+	VADDPS       Y11, Y6, Y6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same13
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+
+same13:
+	VPMOVSXBD 32(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    128(R12), Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	VPMOVSXBD 40(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    160(R12), Y11, Y11
+	VADDPS    Y11, Y8, Y8
+	VPMOVSXBD 48(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    192(R12), Y11, Y11
+	VADDPS    Y11, Y9, Y9
+	VPMOVSXBD 56(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    224(R12), Y11, Y11
+	VADDPS    Y11, Y10, Y10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe10
+
+end11:
+made5:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y4, 32(R10)
 	VMOVUPS Y5, 64(R10)
@@ -2087,7 +2691,7 @@ end5:
 	VMOVUPS Y9, 192(R10)
 	VMOVUPS Y10, 224(R10)
 	DECQ    columns+88(FP)
-	JLE     end8
+	JLE     end14
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -2100,7 +2704,7 @@ end5:
 	MOVQ    $-1, BX
 	JMP     column1
 
-end8:
+end14:
 	VZEROUPPER
 	RET
 
@@ -2237,22 +2841,24 @@ begin2:
 	VMOVAPS Y2, Y10
 
 begun3:
-	MOVQ R9, R12
+	MOVQ  R9, R12
+	TESTQ DI, DI
+	JEQ   none4
 
-stripe4:
+stripe6:
 	TESTQ        R8, R8
-	JLE          end5
+	JLE          end7
 	PREFETCHT0   2048(AX)
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same6
+	JEQ          same8
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Y0
 	VBROADCASTSS (DI)(R13*4), Y1
 
-same6:
+same8:
 	VPMOVZXBD    (AX), Y11
 	VCVTDQ2PS    Y11, Y11
 	VSUBPS       Y1, Y11, Y11
@@ -2281,12 +2887,12 @@ same6:
 	SHRQ         CL, R13
 	INCQ         DX
 	CMPQ         R13, BX
-	JEQ          same7
+	JEQ          same9
 	MOVQ         R13, BX
 	VBROADCASTSS (SI)(R13*4), Y0
 	VBROADCASTSS (DI)(R13*4), Y1
 
-same7:
+same9:
 	VPMOVZXBD 32(AX), Y11
 	VCVTDQ2PS Y11, Y11
 	VSUBPS    Y1, Y11, Y11
@@ -2314,9 +2920,81 @@ same7:
 	ADDQ      $0x00000040, AX
 	ADDQ      $0x00000100, R12
 	DECQ      R8
-	JMP       stripe4
+	JMP       stripe6
 
-end5:
+end7:
+	JMP made5
+
+none4:
+stripe10:
+	TESTQ        R8, R8
+	JLE          end11
+	PREFETCHT0   2048(AX)
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same12
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+
+same12:
+	VPMOVZXBD    (AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       (R12), Y11, Y11
+	VADDPS       Y11, Y3, Y3
+	VPMOVZXBD    8(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       32(R12), Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VPMOVZXBD    16(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       64(R12), Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VPMOVZXBD    24(AX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VMULPS       96(R12), Y11, Y11
+	VADDPS       Y11, Y6, Y6
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	CMPQ         R13, BX
+	JEQ          same13
+	MOVQ         R13, BX
+	VBROADCASTSS (SI)(R13*4), Y0
+
+same13:
+	VPMOVZXBD 32(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    128(R12), Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	VPMOVZXBD 40(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    160(R12), Y11, Y11
+	VADDPS    Y11, Y8, Y8
+	VPMOVZXBD 48(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    192(R12), Y11, Y11
+	VADDPS    Y11, Y9, Y9
+	VPMOVZXBD 56(AX), Y11
+	VCVTDQ2PS Y11, Y11
+	VMULPS    Y0, Y11, Y11
+	VMULPS    224(R12), Y11, Y11
+	VADDPS    Y11, Y10, Y10
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000100, R12
+	DECQ      R8
+	JMP       stripe10
+
+end11:
+made5:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y4, 32(R10)
 	VMOVUPS Y5, 64(R10)
@@ -2326,7 +3004,7 @@ end5:
 	VMOVUPS Y9, 192(R10)
 	VMOVUPS Y10, 224(R10)
 	DECQ    columns+88(FP)
-	JLE     end8
+	JLE     end14
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -2339,7 +3017,7 @@ end5:
 	MOVQ    $-1, BX
 	JMP     column1
 
-end8:
+end14:
 	VZEROUPPER
 	RET
 

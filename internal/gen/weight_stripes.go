@@ -33,7 +33,8 @@ func weightStripes(c *build.Context) {
 			}
 			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow int)",
 				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
-				"There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.")
+				"There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones"+
+					either(t.widen == "", ".", ", or none where zero is nil."))
 			w.sums()
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
@@ -53,9 +54,9 @@ func weightStripes(c *build.Context) {
 type weightReader struct {
 	weightKernel
 	q, at, last, scale, zero reg.GPVirtual
-	bytes                    int    // of a stripe
-	widen                    string // to 32 bits
-	s, z                     reg.VecVirtual
+	bytes                    int            // of a stripe
+	widen                    string         // to 32 bits
+	s, z                     reg.VecVirtual // z is nil where there are no zero points
 	// Of codes that are two in a byte: what halves stand for, which weights that
 	// is, and how even and odd elements become neighbours.
 	codes, table, low, high reg.VecVirtual
@@ -89,15 +90,34 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	acc := w.accumulators(count, stripeLanes/w.kernel.lanes, bytes, true)
 	w.turn(acc, w.part)
 	x := w.rowsFrom(w.x, xRow, count)
-	w.each(func(v int, weights reg.VecVirtual) {
-		for row := range count {
-			w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
-		}
-	}, x, laneBytes)
+	w.withZeros(func(w weightReader) {
+		w.each(func(v int, weights reg.VecVirtual) {
+			for row := range count {
+				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
+			}
+		}, x, laneBytes)
+	})
 	w.turn(acc, w.interleave)
 	w.store(acc)
 	w.nextColumn(column)
 	endFunction(w.c)
+}
+
+// withZeros emits code for codes that have zero points, and once more for those that have none.
+// Tables are made of them so seldom that there it would save nothing.
+func (w weightReader) withZeros(code func(w weightReader)) {
+	if w.table != nil {
+		code(w)
+		return
+	}
+	none, done := w.newLabel("none"), w.newLabel("made")
+	branch(w.c.TESTQ, w.zero, w.zero, w.c.JEQ, none)
+	code(w)
+	w.c.JMP(operand.LabelRef(done))
+	w.c.Label(none)
+	w.z = nil
+	code(w)
+	w.c.Label(done)
 }
 
 // nextColumn goes on with the next column, if there is one.
@@ -184,7 +204,9 @@ func (w weightReader) group() {
 	branch(w.c.CMPQ, number, w.last, w.c.JEQ, same)
 	w.c.MOVQ(number, w.last)
 	w.emit("VBROADCASTSS", operand.Mem{Base: w.scale, Index: number, Scale: 4}, w.s)
-	w.emit("VBROADCASTSS", operand.Mem{Base: w.zero, Index: number, Scale: 4}, w.z)
+	if w.z != nil {
+		w.emit("VBROADCASTSS", operand.Mem{Base: w.zero, Index: number, Scale: 4}, w.z)
+	}
 	if w.table != nil {
 		w.emit("VSUBPS", w.z, w.codes, w.table)
 		w.emit("VMULPS", w.s, w.table, w.table)
@@ -209,7 +231,9 @@ func (w weightReader) weights(half int, use func(v int, weights reg.VecVirtual))
 		v, x := half*vectors+i, w.vector()
 		w.emit(w.widen, operand.Mem{Base: w.q, Disp: v * w.kernel.lanes}, x)
 		w.emit("VCVTDQ2PS", x, x)
-		w.emit("VSUBPS", w.z, x, x)
+		if w.z != nil {
+			w.emit("VSUBPS", w.z, x, x)
+		}
 		w.emit("VMULPS", w.s, x, x)
 		use(v, x)
 	}
