@@ -57,13 +57,13 @@ func TestChosenIsAdded(t *testing.T) {
 }
 
 // A row that every bag chose: a chunk of 256 bags, and what later chunks begin with. Rows are counted
-// by what was chosen, or by all indices, or terms while they are added.
+// by what was chosen, or by all indices, or terms while they are added; some sums are added to what is there.
 func TestChosenFromOneRow(t *testing.T) {
 	for _, dtype := range []string{"f32", "f64", "f16"} {
 		for _, bags := range []int{256, 257, 300, 600, 1030} {
 			for _, s := range [][3]int{{5, 2, 3}, {300, 80, 3}, {2, 9, 3}, {1, 1, 3}, {3, 2, 5000}, {2, 3, 5000}} {
 				columns, each, rows := s[0], s[1], s[2]
-				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=i64[%[2]d,%[4]d] chosen=i64 grad_weight=%[1]s[%[5]d,%[3]d] mode=max", dtype, bags, columns, each, rows)
+				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=i64[%[2]d,%[4]d] chosen=i64 grad_weight=%[1]s[%[5]d,%[3]d] mode=max accumulate=%[6]t", dtype, bags, columns, each, rows, columns%2 == 0)
 				t.Run(text, func(t *testing.T) {
 					c := finiteCase(t, text)
 					clear(c.Arg("indices").Before)

@@ -190,6 +190,30 @@ func TestChunkSumsOfPixels(t *testing.T) {
 	}
 }
 
+// A pixel that many positions hit, of an image whose parts are too large for channels that are summed side by side.
+func TestChunkSumsOfALargeImage(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	const n, hits, width = 1 << 18, 300, 1025
+	dy, grid := draw(r, 1, 2, 1, n), tensor.New(tensor.F32, 1, 1, n, 2)
+	var terms [2][]float32
+	for i := range n {
+		at := []float32{float32(i%512) / 512, float32(i) / n} // columns and rows from the middle one on
+		if i%8 == 0 && i < 8*hits {                           // some in each block
+			at = []float32{-0.5, -1}
+			for c := range terms {
+				terms[c] = append(terms[c], tensor.Slice[float32](dy)[c*n+i])
+			}
+		}
+		copy(tensor.Slice[float32](grid)[2*i:], at)
+	}
+	input := tensor.New(tensor.F32, 1, 2, 3201, width)
+	text := fmt.Sprintf("grid_sample_backward grad_output=%s input=%s grid=%s grad_grid=none align_corners=true", &dy, &input, &grid)
+	got := sums(t, text, dy, input, grid)[0]
+	for c := range 2 {
+		require.Equal(t, testcase.Chunk(terms[c]), got[c*3201*width+256], "channel %d", c)
+	}
+}
+
 // The gradient of one position, over channels.
 func TestGroupSumsOfGrid(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
