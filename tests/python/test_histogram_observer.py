@@ -154,3 +154,6 @@ def test_it_serves_and_loses_less_than_the_whole_range():
         assert_same(dynamic(x), fake(x))
     assert losses[1] < 0.5 * losses[0]
     assert FakeQuantize(HistogramObserver, is_dynamic=True)(torch.empty(0, 3)).shape == (0, 3)
+    with pytest.warns(UserWarning, match="infinities"):  # and of nothing else the scale is 1
+        y = FakeQuantize(HistogramObserver, is_dynamic=True)(torch.tensor([torch.inf, -torch.inf]))
+    assert y.tolist() == [255, 0]
