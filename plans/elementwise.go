@@ -83,6 +83,9 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 		begin := (number - c.strands.jobs) * c.perJob
 		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)
+			if c.keeps() && n == l.count() {
+				c.seen.calls(int(n), a)
+			}
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { kernel(int(n), a) })
 		})
 	}
@@ -91,10 +94,13 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 // mapJobs are the jobs of a kernel that maps every element on its own: over
 // runs, over tiles, over tiles of inputs that lie across the output, over copied
 // pieces, and over groups of packed codes.
-type mapJobs struct{ runs, tiles, turned, copied, packed job }
+type mapJobs struct {
+	runs, tiles, turned, copied, packed job
+	kernel                              cpu.Elementwise
+}
 
 func newMapJobs(f *groupedPlan, kernel cpu.Elementwise) mapJobs {
-	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel), packedGroupsJob(f, kernel)}
+	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel), packedGroupsJob(f, kernel), kernel}
 }
 
 // elementwise builds a plan whose kernel maps every element on its own.
@@ -122,6 +128,10 @@ func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error 
 // mapRegion runs one of the jobs over a region.
 func (f *groupedPlan) mapRegion(c *call, r *region, jobs mapJobs) {
 	if s := &c.seen; s.again {
+		if s.elements > 0 && beforeJob == nil {
+			f.callsAgain(c, jobs.kernel)
+			return
+		}
 		f.startsAgain(c, &c.all, kernelOperands)
 		c.parallel(s.jobs, s.cost, [...]job{jobs.tiles, jobs.runs}[s.way])
 		return
