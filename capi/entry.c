@@ -30,12 +30,16 @@ static isobit_status forked_error(char *err, size_t err_size) {
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 typedef unsigned fp_state;
+enum { FP_FLAGS = 0x3f, FP_USUAL = 0x1f80 }; /* what happened so far; to nearest, denormals kept, exceptions masked */
+/* Written only where it differs, since that takes longer than to read it. Nothing here asks for flags. */
 static inline fp_state fp_enter(void) {
   const fp_state before = _mm_getcsr();
-  _mm_setcsr(0x1f80); /* to nearest, denormals kept, exceptions masked */
+  if ((before & ~(unsigned)FP_FLAGS) != FP_USUAL) _mm_setcsr(FP_USUAL);
   return before;
 }
-static inline void fp_leave(fp_state before) { _mm_setcsr(before); }
+static inline void fp_leave(fp_state before) {
+  if (_mm_getcsr() != before) _mm_setcsr(before);
+}
 #elif defined(__aarch64__)
 typedef uint64_t fp_state;
 static inline void fp_leave(fp_state before) { __asm__ volatile("msr fpcr, %0" : : "r"(before)); }

@@ -125,6 +125,10 @@ type cursor struct {
 
 // seek moves to the point with a row-major number.
 func (l *layout) seek(cur *cursor, number int64, operands int) {
+	if number == 0 {
+		l.begin(cur, operands)
+		return
+	}
 	for d := l.dims - 1; d > 0; d-- {
 		cur.index[d] = number % l.size[d]
 		number /= l.size[d]
@@ -144,6 +148,15 @@ func (l *layout) seek(cur *cursor, number int64, operands int) {
 			offset += cur.index[d] * l.stride[k][d]
 		}
 		cur.at[k] = unsafe.Add(l.start[k], offset)
+	}
+}
+
+// begin moves to the first point.
+func (l *layout) begin(cur *cursor, operands int) {
+	clear(cur.index[:l.dims])
+	cur.nibble = l.first + cur.shiftNibble
+	for k, p := range l.start[:operands] {
+		cur.at[k] = further(p, cur.shift[k])
 	}
 }
 

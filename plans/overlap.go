@@ -49,7 +49,7 @@ func (pl *plan) checkOverlap(c *call) error {
 			continue
 		}
 		for j := range c.args {
-			if j == i || (o.args[j].out && j < i) || !c.places[i].overlaps(c.places[j]) {
+			if !c.places[i].overlaps(c.places[j]) || j == i || (o.args[j].out && j < i) {
 				continue
 			}
 			if interleaved(c, i, j) || slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {

@@ -39,6 +39,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   } wanted[] = {
       {"Tensor", &torch.types[0], NULL},
       {"Parameter", &torch.types[1], NULL},
+      {"elsewhere", &torch.elsewhere, NULL},
       {"empty", &torch.empty, NULL},
       {"empty_like", &torch.empty_like, NULL},
       {"is_neg", &torch.is_neg, NULL},
@@ -51,6 +52,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"increment_version", &torch.increment_version.callable, &torch.increment_version},
       {"is_grad_enabled", &torch.is_grad_enabled.callable, &torch.is_grad_enabled},
       {"is_autocast_enabled", &torch.is_autocast_enabled.callable, &torch.is_autocast_enabled},
+      {"transforms_are_active", &torch.transforms_are_active.callable, &torch.transforms_are_active},
       {"in_inference_mode", &torch.in_inference_mode.callable, &torch.in_inference_mode},
       {"dispatch_modes", &torch.dispatch_modes.callable, &torch.dispatch_modes},
       {"function_modes", &torch.function_modes.callable, &torch.function_modes},
@@ -143,6 +145,7 @@ static PyMethodDef methods[] = {
     {"set_finder", set_finder, METH_O, NULL},
     {"set_torch", set_torch, METH_VARARGS, NULL},
     {"define", op_define, METH_VARARGS, NULL},
+    {"set_function", op_set_function, METH_VARARGS, NULL},
     {"plan_create", plan_create, METH_VARARGS, NULL},
     {"plan_call", (PyCFunction)(void (*)(void))plan_call, METH_FASTCALL, NULL},
     {"plan_workspace_size", plan_workspace_size, METH_O, NULL},

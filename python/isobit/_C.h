@@ -82,8 +82,10 @@ typedef struct {
 enum { MAX_DTYPES = 16 };
 typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
+  PyObject *elsewhere; /* an exception: autograd's function leaves a call to torch's dispatcher */
   PyObject *empty, *empty_like, *is_neg, *get_num_threads, *raw_stream, *forward_ad, *profiler, *sees_functions;
-  question is_grad_enabled, is_autocast_enabled, in_inference_mode, dispatch_modes, function_modes, tracing_state;
+  question is_grad_enabled, is_autocast_enabled, transforms_are_active, in_inference_mode, dispatch_modes,
+      function_modes, tracing_state;
   question empty_strided_cpu, increment_version;
   property requires_grad, version;
   PyObject *device, *current_level, *is_profiling; /* names of attributes */
@@ -99,6 +101,7 @@ int property_named(property *p, PyObject *type, const char *name); /* 0, or -1 w
 /* Each 0, 1, or -1 with an exception. */
 int grad_is_enabled(void);
 int autocast_is_enabled(void);
+int transform_is_active(void); /* one of torch.func */
 int mode_is_active(void); /* a mode, torch.jit.trace, forward-mode AD or a profiler has to see the op itself */
 int is_negative(PyObject *object); /* torch's, with the negative bit set */
 int asks_gradient(PyObject *tensor); /* of torch's, and gradients are recorded */
@@ -159,7 +162,7 @@ typedef struct {
 
 isobit_plan make_plan(const char *text, const isobit_preference *preference,
                       uint64_t *workspace); /* without the GIL; 0 with an exception */
-plan_entry *plan_find(const plan_key *k);
+plan_entry *plan_find(const plan_key *k, plan_entry *likely); /* likely: an entry to look at first, or NULL */
 plan_entry *plan_add(const plan_key *k, const char *text); /* NULL with an exception */
 void plan_counts(int *entries, uint64_t *hits, uint64_t *misses);
 int plan_check(isobit_plan handle, const tensor_arg *args, const unsigned char *present,
@@ -185,6 +188,7 @@ PyObject *info(PyObject *module, PyObject *none);
 
 /* ---- ops ---- */
 PyObject *op_define(PyObject *module, PyObject *args);
+PyObject *op_set_function(PyObject *module, PyObject *args);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -176,8 +176,11 @@ int take(call *c, int i, PyObject *o) {
                  (int)c->args[i].t.ndim, MAX_RANK);
     failed = 1;
   }
-  if (!c->strict && (failed || (i && wants_gradient(o, &c->args[i].t)))) { /* the first was asked at once */
+  int differentiated =
+      !c->strict && !failed && i ? wants_gradient(o, &c->args[i].t) : 0; /* the first was asked at once */
+  if (!c->strict && (failed || differentiated)) {
     PyErr_Clear();
+    c->differentiated = differentiated > 0;
     c->missed = 1;
     return -1;
   }

@@ -3,11 +3,12 @@
  *
  * A call's positional arguments: the inputs (tensor, Python number where a
  * parameter may be one, None where absent), the attributes, and optionally the
- * outputs (None: allocate). Four callables share the code:
+ * outputs (None: allocate). Five callables share the code:
  *   run    checks everything and raises
  *   fast   answers NotImplemented where the call needs torch's dispatcher: a
  *          gradient is wanted, a mode is active, a tensor is not plain, or no
  *          plan takes the problem (the dispatcher's path then says why)
+ *   direct as fast, but where a gradient is all that it needs, autograd's function is called
  *   check  as fast, but computes nothing and answers None: whether fast would
  *   infer  as run, for fake tensors: raises what types and shapes are reason for, and answers None */
 #include "_C_op.h"
@@ -17,11 +18,11 @@
 static int run(call *c) {
   plan_key key;
   write_key(c, &key);
-  plan_entry *e = plan_find(&key);
+  plan_entry *e = plan_find(&key, c->op->last);
   if (lib_usable && (!e || e->workspace)) { /* which is for the number of threads that the plan was made with */
     int told = threads_told;
     if (threads_sync()) return -1;
-    if (told != threads_told) e = plan_find(&key);
+    if (told != threads_told) e = plan_find(&key, NULL);
   }
   if (!e) {
     text_buffer text;
@@ -31,6 +32,7 @@ static int run(call *c) {
       return -1;
     }
   }
+  c->op->last = e;
   e->running++;
   int failed = c->only_check ? plan_check(e->handle, c->args, c->present, c->n)
                              : plan_run(e->handle, e->workspace, c->args, c->present, c->n);
@@ -48,6 +50,7 @@ static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
   }
   if (!c->strict) {
     int elsewhere = is_plain(args[0]) ? asks_gradient(args[0]) : 0; /* first, since training comes here twice */
+    c->differentiated = elsewhere > 0;
     if (!elsewhere) elsewhere = mode_is_active();
     if (elsewhere) {
       c->missed = elsewhere > 0;
@@ -80,7 +83,45 @@ static PyObject *results(call *c) {
   return tuple;
 }
 
-enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4 }; /* see call */
+/* Whether all that a call of which a gradient is wanted needs is autograd's function: -1 with an exception. */
+static int records(const call *c, PyObject *const *args, Py_ssize_t nargs) {
+  const op *o = c->op;
+  for (Py_ssize_t i = o->n_in + o->n_attr; i < nargs; i++)
+    if (args[i] != Py_None) return 0;
+  for (int i = 0; i < o->n_in; i++) {
+    const op_tensor *t = &o->tensors[i];
+    int number = t->number && (PyFloat_CheckExact(args[i]) || PyLong_CheckExact(args[i]));
+    if (!number && !(args[i] == Py_None && t->optional) && !is_plain(args[i])) return 0;
+    int cast = t->cast ? autocast_is_enabled() : 0;
+    if (cast) return cast < 0 ? -1 : 0;
+  }
+  int elsewhere = mode_is_active();
+  if (!elsewhere) elsewhere = transform_is_active();
+  return elsewhere < 0 ? -1 : !elsewhere;
+}
+
+static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t room) {
+  PyObject *tuple = PyTuple_New(room);
+  for (Py_ssize_t i = 0; tuple && i < n; i++) {
+    Py_INCREF(items[i]);
+    PyTuple_SetItem(tuple, i, items[i]);
+  }
+  return tuple;
+}
+
+/* autograd's function of the inputs and, as one, the attributes, if any: it looks at each argument. */
+static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
+  const op *o = c->op;
+  if (!o->function || records(c, args, nargs) <= 0) return NULL;
+  PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *attributes = NULL;
+  if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, attributes = tuple_of(args + o->n_in, o->n_attr, o->n_attr));
+  PyObject *result = all && (attributes || !o->n_attr) ? PyObject_Call(o->function, all, NULL) : NULL;
+  Py_XDECREF(all);
+  c->missed = !result && PyErr_ExceptionMatches(torch.elsewhere);
+  return result;
+}
+
+enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4, RECORD = 8 }; /* see call */
 
 static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int flags) {
   call c;
@@ -89,7 +130,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   c.strict = flags & STRICT;
   c.only_check = flags & ONLY_CHECK;
   c.only_shapes = flags & ONLY_SHAPES;
-  c.missed = 0;
+  c.missed = c.differentiated = 0;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
   memset(c.taken, 0, sizeof c.taken);
@@ -107,6 +148,10 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     Py_XDECREF(c.made[i]);
   }
   if (!result && !c.strict && c.op->n_out == 1 && c.given[c.op->n_in]) c.missed = 1; /* Python says what out= did */
+  if (!result && c.differentiated && flags & RECORD) {
+    PyErr_Clear();
+    result = record(&c, args, nargs);
+  }
   if (!result && c.missed) {
     PyErr_Clear();
     Py_RETURN_NOTIMPLEMENTED;
@@ -120,6 +165,9 @@ static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   return invoke(self, args, nargs, 0);
 }
+static PyObject *op_direct(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  return invoke(self, args, nargs, RECORD);
+}
 static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   return invoke(self, args, nargs, ONLY_CHECK);
 }
@@ -128,6 +176,18 @@ static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t narg
 }
 
 /* ---- registration ---- */
+
+/* set_function(op, function): what records a call for autograd, of the inputs and the tuple of attributes. op: direct
+ */
+PyObject *op_set_function(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *direct, *function;
+  if (!PyArg_ParseTuple(args, "OO", &direct, &function)) return NULL;
+  op *o = PyCFunction_Check(direct) ? PyCapsule_GetPointer(PyCFunction_GetSelf(direct), "isobit.op") : NULL;
+  if (!o) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "set_function: want an op");
+  Py_INCREF(o->function = function);
+  Py_RETURN_NONE;
+}
 
 static int mark(marked_name to, const char *name) {
   return PyOS_snprintf(to, sizeof(marked_name), "\1%s\1", name) < (int)sizeof(marked_name) ? 0 : -1;
@@ -147,6 +207,7 @@ static int define_attribute(op_attribute *a, PyObject *from) {
   int kind;
   if (!PyArg_ParseTuple(from, "sCp", &a->name, &kind, &a->optional)) return -1;
   a->kind = (char)kind;
+  a->in_text = strchr("ifbsl", kind) != NULL;
   return mark(a->marked, a->name);
 }
 
@@ -185,13 +246,14 @@ static int define_op(op *o, PyObject *args) {
   return 0;
 }
 
-/* define(name, plan, inputs, attributes, outputs) -> (run, fast, check, infer); see _signature.py */
+/* define(name, plan, inputs, attributes, outputs) -> (run, fast, direct, check, infer); see _signature.py */
 PyObject *op_define(PyObject *module, PyObject *args) {
   (void)module;
   static int next_id;
-  static PyMethodDef methods[4] = {
+  static PyMethodDef methods[5] = {
       {"run", (PyCFunction)(void (*)(void))op_run, METH_FASTCALL, NULL},
       {"fast", (PyCFunction)(void (*)(void))op_fast, METH_FASTCALL, NULL},
+      {"direct", (PyCFunction)(void (*)(void))op_direct, METH_FASTCALL, NULL},
       {"check", (PyCFunction)(void (*)(void))op_check, METH_FASTCALL, NULL},
       {"infer", (PyCFunction)(void (*)(void))op_infer, METH_FASTCALL, NULL},
   };
@@ -207,8 +269,9 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   Py_INCREF(args);
   o->spec = args;
   PyObject *calls =
-      Py_BuildValue("NNNN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL),
-                    PyCFunction_NewEx(&methods[2], self, NULL), PyCFunction_NewEx(&methods[3], self, NULL));
+      Py_BuildValue("NNNNN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL),
+                    PyCFunction_NewEx(&methods[2], self, NULL), PyCFunction_NewEx(&methods[3], self, NULL),
+                    PyCFunction_NewEx(&methods[4], self, NULL));
   Py_DECREF(self);
   return calls;
 }

@@ -48,6 +48,7 @@ typedef struct {
               * d w I F B L: dtype of an output, output wanted, int, float, bool, ints: not in the text
               * m: the dtype of the codes among the inputs; e: their last extent, where packed
               * x: for the backward only, ignored here */
+  int in_text; /* and in the key */
   int optional; /* may be None */
 } op_attribute;
 
@@ -58,6 +59,8 @@ typedef struct {
   op_tensor tensors[MAX_ARGS]; /* inputs, then outputs */
   op_attribute attributes[MAX_ATTRS];
   PyObject *spec; /* keeps the names alive */
+  PyObject *function; /* records a call for autograd, or NULL */
+  plan_entry *last; /* that a call ran, or NULL */
 } op;
 
 typedef struct {
@@ -72,6 +75,7 @@ typedef struct {
 typedef struct {
   op *op;
   int strict, missed; /* missed: answer NotImplemented */
+  int differentiated; /* ... since a gradient is wanted */
   int only_check; /* nothing is computed */
   int only_shapes; /* tensors have no memory */
   int n;

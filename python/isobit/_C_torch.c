@@ -21,7 +21,12 @@ void question_about(question *q, PyObject *callable) {
 }
 
 static PyObject *ask(const question *q) {
-  return q->flags == METH_NOARGS ? q->function(q->self, NULL) : PyObject_CallNoArgs(q->callable);
+  if (q->flags == METH_NOARGS) return q->function(q->self, NULL);
+  if (q->flags == (METH_FASTCALL | METH_KEYWORDS)) {
+    typedef PyObject *(*with_keywords)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+    return ((with_keywords)(void (*)(void))q->function)(q->self, NULL, 0, NULL);
+  }
+  return PyObject_CallNoArgs(q->callable);
 }
 
 PyObject *ask_with(const question *q, PyObject *args) {
@@ -47,6 +52,8 @@ static int answers_true(PyObject *answer) {
 int grad_is_enabled(void) { return answers_true(ask(&torch.is_grad_enabled)); }
 
 int autocast_is_enabled(void) { return answers_true(ask(&torch.is_autocast_enabled)); }
+
+int transform_is_active(void) { return answers_true(ask(&torch.transforms_are_active)); }
 
 /* ---- modes ---- */
 

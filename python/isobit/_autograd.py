@@ -1,4 +1,5 @@
-"""The autograd kernels of torch.ops' ops: torch.library's, and one for within torch.func, where that raises an error."""
+"""Ops in autograd: functions for direct calls, and the kernels of torch.ops' ops, torch.library's and one for within
+torch.func, where that raises an error."""
 
 from __future__ import annotations
 
@@ -9,9 +10,49 @@ import torch
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd.function import _SingleLevelFunction
 
+from ._load import Elsewhere
 from ._transforms import wants_gradient
 
 Kernel = Callable[..., Any]
+
+
+def function_named(op: str, **methods: Any) -> type[torch.autograd.Function]:
+    given = {name: staticmethod(m) if callable(m) else m for name, m in methods.items()}
+    return type(f"isobit_{op}", (torch.autograd.Function,), given)
+
+
+def elsewhere(*args: Any) -> Any:
+    raise Elsewhere
+
+
+def packed_function(
+    op: str,
+    count: int,
+    is_packed: bool,
+    fast: Kernel,
+    otherwise: Kernel,
+    setup_context: Kernel,
+    backward: Kernel,
+    jvp: Kernel,
+) -> Kernel:
+    """A function of so many inputs and, where there are attributes, of the tuple of them, since autograd looks at each
+    argument; otherwise is called where fast does not take a call. It has no part for torch.func."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        args = args[:count] + args[-1] if is_packed else args
+        y = fast(*args)
+        if y is NotImplemented:
+            y = otherwise(*args)
+        setup_context(ctx, args, y)
+        return y
+
+    def jvp_of_inputs(ctx: Any, *tangents: Any) -> Any:
+        return jvp(ctx, *tangents[:count])
+
+    function = function_named(op, forward=forward, backward=backward, jvp=jvp_of_inputs)
+    function._backward_cls.apply = backward  # type: ignore[attr-defined]  # torch's own looks it up in each call
+    apply: Kernel = super(torch.autograd.Function, function).apply  # type: ignore[misc]
+    return apply
 
 
 def is_of_transform(args: tuple[Any, ...]) -> bool:

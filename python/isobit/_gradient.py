@@ -14,12 +14,13 @@ from torch.compiler import is_dynamo_compiling
 
 def keep(ctx: Any, *values: Any) -> None:
     """Saves tensors, and Python numbers that stand for tensors, for `kept` in the backward."""
-    ctx.others = None
+    others = None
     for v in values:
         if v is not None and not isinstance(v, torch.Tensor):
-            ctx.others = [None if isinstance(v, torch.Tensor) else v for v in values]
+            others = [None if isinstance(v, torch.Tensor) else v for v in values]
             values = tuple(v if isinstance(v, torch.Tensor) else None for v in values)
             break
+    ctx.others = others
     ctx.save_for_backward(*values)
 
 
@@ -261,6 +262,8 @@ def once(
     mode."""
 
     def differentiable(ctx: Any, *grads: Any) -> Any:
+        if grads[0] is None and all(g is None for g in grads):
+            return (None,) * len(ctx.needs_input_grad)
         if is_dynamo_compiling() or not torch.is_grad_enabled():
             return backward(ctx, *grads)
         absent: list[bool] = []

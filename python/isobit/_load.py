@@ -105,6 +105,10 @@ def _sees_functions() -> bool:
     )
 
 
+class Elsewhere(Exception):
+    """Raised where autograd's function leaves a call to torch's dispatcher, before anything was computed."""
+
+
 def set_up() -> None:
     """Tells the extension what it needs. Called once, by the package."""
     _C.set_finder(find_library)
@@ -125,6 +129,8 @@ def set_up() -> None:
             "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
             "increment_version": increment_version,
             "is_autocast_enabled": torch._C._is_any_autocast_enabled,
+            "transforms_are_active": torch._C._are_functorch_transforms_active,
+            "elsewhere": Elsewhere,
             "in_inference_mode": torch.is_inference_mode_enabled,
             "forward_ad": torch.autograd.forward_ad,
             "profiler": torch.autograd.profiler,

@@ -16,7 +16,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._autograd import is_of_transform, refuse, within_transforms
+from ._autograd import elsewhere, function_named, is_of_transform, packed_function, refuse, within_transforms
 from ._explain import INDEX, NAMES, IndexOutOfRange, check_attributes, check_device, explain, renamed
 from ._gradient import DETACHED, given, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
@@ -59,7 +59,9 @@ class Op:
         self.name = schema.partition("(")[0]
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
-        self.run, self.fast, self.check, self.infer = _C.define(self.name, plan, *self.signature.for_extension())
+        self.run, self.fast, self.direct, self.check, self.infer = _C.define(
+            self.name, plan, *self.signature.for_extension()
+        )
         self.of_transform: Callable[..., Any] | None = None  # the autograd kernel within torch.func
         self.is_linear = False  # in what has a derivative: forward mode may be nested
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
@@ -208,28 +210,26 @@ class Op:
         torch.autograd.Function; backward gives a gradient for each argument of the schema. second, third: see `once`;
         again: backward consists of what can be differentiated itself."""
 
-        def forward(ctx: Any, *args: Any) -> Any:
-            y = self.fast(*args)
-            if y is NotImplemented:
-                y = self.dispatch(*args)
-            setup_context(ctx, args, y)
-            return y
-
-        rules = {
-            "backward": staticmethod(given(backward if again else once(self.name, backward, second, third))),
-            "jvp": staticmethod(jvp or self.no_tangents),
-        }
+        backward_rule = given(backward) if again else once(self.name, backward, second, third)
+        jvp_rule = jvp or self.no_tangents
         if jvp is not None:
             self.no_tangents = no_forward_mode(f"torch.ops.isobit.{self.name}", f"isobit.{self.name} has")
-        # torch.func needs the second form, whose call costs 15 us more.
-        function = self._function(forward=staticmethod(forward), **rules)
-        # Function.apply without its part for torch.func, which apply below does itself.
-        self.apply_eager = super(torch.autograd.Function, function).apply  # type: ignore[misc]
-        self.transformed = self._function(
-            forward=staticmethod(lambda *args: self(*args)),
-            setup_context=staticmethod(setup_context),
+        signature, rules = self.signature, (setup_context, backward_rule, jvp_rule)
+        count, is_packed = len(signature.inputs), bool(signature.attributes)
+        packed, direct = (
+            packed_function(self.name, count, is_packed, self.fast, otherwise, *rules)
+            for otherwise in (self.dispatch, elsewhere)
+        )
+        self.apply_eager = (lambda *args: packed(*args[:count], args[count:])) if is_packed else packed
+        _C.set_function(self.direct, direct)
+        # torch.func needs this form, whose call costs 15 us more.
+        self.transformed = function_named(
+            self.name,
+            forward=lambda *args: self(*args),
+            setup_context=setup_context,
+            backward=backward_rule,
+            jvp=jvp_rule,
             generate_vmap_rule=True,
-            **rules,
         )
         self._register(given(backward), setup_context)
 
@@ -265,9 +265,6 @@ class Op:
         """The call as a step of another op's gradient, which may be differentiated, too."""
         y = NotImplemented if is_dynamo_compiling() else self.fast(*args)
         return self.apply(*args) if y is NotImplemented else y
-
-    def _function(self, **methods: Any) -> type[torch.autograd.Function]:
-        return type(f"isobit_{self.name}", (torch.autograd.Function,), methods)
 
     def apply(self, *args: Any) -> Any:
         """The call where a gradient may be wanted."""

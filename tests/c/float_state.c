@@ -8,7 +8,7 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 enum { normal = 0x1f80, strange = normal | 0x8040 | 0x4000 }; /* flush-to-zero, denormals-are-zero, round up */
-static unsigned state(void) { return _mm_getcsr() & 0xffc0u; }
+static unsigned state(void) { return _mm_getcsr(); } /* with the flags of what happened */
 static void set_state(unsigned s) { _mm_setcsr(s); }
 #else
 enum { normal = 0, strange = 0x01000000 | 0x00400000 };

@@ -25,6 +25,35 @@ def test_signatures_that_do_not_fit(name):
 @pytest.mark.parametrize("count", (0, 9))
 def test_calls_that_do_not_fit(count):
     op = isobit._op.OPS["quantize_per_tensor"]
-    for call in (op.run, op.fast, op.infer):
+    for call in (op.run, op.fast, op.direct, op.infer):
         with pytest.raises(TypeError, match=f"^quantize_per_tensor: {count} arguments came; want 7 to 8"):
             call(*[torch.ones(2)] * count)
+
+
+def test_what_records_belongs_to_an_op():
+    for no_op, error in ((lambda: None, TypeError), (len, ValueError)):
+        with pytest.raises(error):
+            _C.set_function(no_op, no_op)
+
+
+def test_what_autograd_raises_is_raised_once():
+    """It is not taken for an argument that the direct call leaves to torch's dispatcher."""
+    shown = []
+
+    def refuse(t):
+        shown.append(t)
+        raise ArithmeticError
+
+    x = torch.ones(2, 3, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(refuse, refuse), pytest.raises(ArithmeticError):
+        isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7)
+    assert len(shown) == 1
+
+
+def test_arguments_that_the_direct_call_leaves_to_others_are_differentiated():
+    x = torch.ones(2, 3, requires_grad=True)
+    for scale in (torch.full((1, 1), 0.5), torch.full((1, 1), 0.5, requires_grad=True)):
+        isobit.fake_quantize_per_tensor_affine(x, scale, 0, -8, 7).sum().backward()
+    assert x.grad.tolist() == [[2.0] * 3] * 2 and scale.grad.shape == (1, 1)
+    with pytest.raises(ValueError, match=r"^fake_quantize_per_channel_affine: scale has shape \[2\]; want \[3\]"):
+        isobit.fake_quantize_per_channel_affine(x, torch.ones(2), None, 1, -8, 7)

@@ -74,7 +74,7 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in GRANULARITIES}
-_per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].fast for name in GRANULARITIES)
+_per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].direct for name in GRANULARITIES)
 
 
 def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:

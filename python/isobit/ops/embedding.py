@@ -193,7 +193,7 @@ def embedding(
     takes no sparse tensors). ``max_norm`` scales the rows that
     are named down to that norm first, in place."""
     if max_norm is None and padding_idx is None and not is_dynamo_compiling():
-        y = _fast(weight, input, -1, scale_grad_by_freq, sparse, out)
+        y = _direct(weight, input, -1, scale_grad_by_freq, sparse, out)
         if y is not NotImplemented:
             return y
     if is_jagged(input):
@@ -213,7 +213,7 @@ def embedding(
     return _FORWARD.apply(*args) if out is None else write_out(_FORWARD, out, *args)
 
 
-_fast = _FORWARD.fast
+_direct = _FORWARD.direct
 
 
 def _number(op: str, name: str, value: Any) -> float:

@@ -30,12 +30,13 @@ _NAMES = {
 
 def _backward_of(op: Op) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        tensors, wants = (grad_output, *kept(ctx)), ctx.needs_input_grad[:3]
+        tensors, attributes = kept(ctx), ctx.attributes
+        of_x, of_scale, of_zero_point = wants = ctx.needs_input_grad[:3]
         calls = [wants]
-        if wants[0] and any(wants[1:]) and _lies_apart(tensors[1]):
-            calls = [(True, False, False), (False, *wants[1:])]
-        each = [op(*tensors, *ctx.attributes[:-1], *wanted, ctx.attributes[-1]) for wanted in calls]
-        return (each[0][0], *each[-1][1:], *[None] * len(ctx.attributes))
+        if of_x and (of_scale or of_zero_point) and _lies_apart(tensors[0]):
+            calls = [(True, False, False), (False, of_scale, of_zero_point)]
+        each = [op(grad_output, *tensors, *attributes[:-1], *wanted, attributes[-1]) for wanted in calls]
+        return (each[0][0], *each[-1][1:], *[None] * len(attributes))
 
     return backward
 
@@ -86,7 +87,7 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in GRANULARITIES}
-_per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].fast for name in GRANULARITIES)
+_per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].direct for name in GRANULARITIES)
 
 
 def dispatched(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *args: Any) -> Tensor:

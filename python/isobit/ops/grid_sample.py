@@ -168,7 +168,7 @@ def _autocast(key: str) -> None:
 _autocast("AutocastCPU")
 _autocast("AutocastCUDA")
 
-_sample = _SAMPLE.fast
+_sample = _SAMPLE.direct
 
 
 def grid_sample(
