@@ -28,6 +28,31 @@ type inputGradient struct {
 	grid         gridStep // what comes first
 }
 
+// scattered is what a scatter to pixels sorts, and by what.
+type scattered struct {
+	what          string // sources are: positions, or every tap of each
+	sources       int64
+	cells, pixels int64
+	taps          int64  // of a source
+	job           string // among the kernels
+}
+
+func scatteredOf(s *samplerArgs, dims int, positions int64) scattered {
+	in := scattered{what: "output positions", sources: positions, cells: s.images, pixels: s.images, taps: 1 << dims, job: s.geometry(dims)}
+	for axis := range dims {
+		in.pixels *= s.size[axis]
+		in.cells *= s.size[axis] + 1
+	}
+	switch s.mode {
+	case modeNearest:
+		in.cells, in.taps, in.job = in.pixels, 1, "nearest_"+in.job
+	case modeBicubic:
+		in.cells, in.taps = in.pixels, 1
+		in.what, in.sources = "taps of output positions", positions<<(2*dims)
+	}
+	return in
+}
+
 // build adds the scatter.
 func (g inputGradient) build(p *Problem, to *Program) error {
 	s, dims, err := samplerOf(p, 1, 2)
@@ -42,37 +67,22 @@ func (g inputGradient) build(p *Problem, to *Program) error {
 	if dims == 2 && s.mode != modeBicubic {
 		return g.buildTiles(p, to, s, positions/max(1, s.images))
 	}
-	a := inputGradientArgs{sampler: s, positions: positions}
-	pixels, cells := s.images, s.images
-	for axis := range dims {
-		pixels *= s.size[axis]
-		cells *= s.size[axis] + 1
-	}
-	// Sources are what is sorted: positions, or every tap of each.
-	what, sources, taps := "output positions", positions, int64(1)<<dims
-	job := s.geometry(dims)
-	switch s.mode {
-	case modeNearest:
-		cells, taps, job = pixels, 1, "nearest_"+job
-	case modeBicubic:
-		cells, taps = pixels, 1
-		what, sources = "taps of output positions", positions<<(2*dims)
-	}
-	if sources > limit32 || cells > limit32 {
-		return fmt.Errorf("has %d %s and %d pixels; CUDA takes up to %d", sources, what, cells, int64(limit32))
+	a, in := inputGradientArgs{sampler: s, positions: positions}, scatteredOf(&s, dims, positions)
+	if in.sources > limit32 || in.cells > limit32 {
+		return fmt.Errorf("has %d %s and %d pixels; CUDA takes up to %d", in.sources, in.what, in.cells, int64(limit32))
 	}
 	order := "gradient"
 	if g.second {
 		order = "double"
 	}
 	keys := to.kernel("input_keys_%s%s", s.geometry(dims), typeNames(to.Compute))
-	sc := to.scatterOf(sources, cells, pixels, s.channels, taps, fmt.Sprintf("input_%s_%s%s", order, job, typeNames(p.Types[1])))
+	sc := to.scatterOf(in.sources, in.cells, in.pixels, s.channels, in.taps, fmt.Sprintf("input_%s_%s%s", order, in.job, typeNames(p.Types[1])))
 	if !g.second && s.mode != modeBicubic {
 		sc.width = pixelWidth
 	}
 	to.then(func(r *run) {
 		g.grid.run(r, linkArgs{})
-		if pixels == 0 || s.channels == 0 {
+		if in.pixels == 0 || s.channels == 0 {
 			return
 		}
 		a := a

@@ -2,7 +2,9 @@ package plans
 
 import (
 	"sync"
+	"unsafe"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -20,6 +22,9 @@ type seen struct {
 	threads int
 	strands bool // readsStrands
 	args    [MaxArgs]seenArg
+	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
+	elements int
+	kernel   cpu.Args
 }
 
 // seenArg is how an argument lay.
@@ -44,17 +49,58 @@ func (pl *plan) keepsCalls(f *groupedPlan) {
 	}
 }
 
+// keeps reports whether a run is to be noted: the plan keeps its calls, and this is the first of those that lie alike.
+func (c *call) keeps() bool { return c.plan.calls != nil && !c.seen.again }
+
 // goes notes which way a run goes that will be the same for tensors that lie alike.
 func (c *call) goes(way int, jobs, cost int64) {
 	c.seen.laid, c.seen.way, c.seen.jobs, c.seen.cost = true, way, jobs, cost
 }
 
+// calls notes the call of a kernel, on elements from the first on, that a run consists of.
+func (s *seen) calls(n int, a *cpu.Args) {
+	if !s.laid || s.jobs != 1 {
+		return
+	}
+	s.elements, s.kernel = n, *a
+	s.kernel.Scratch = nil
+	for k := range s.kernel.In {
+		s.kernel.In[k].P = nil
+	}
+	for k := range s.kernel.Out {
+		s.kernel.Out[k].P = nil
+	}
+}
+
+// callsAgain calls the kernel as the last run did.
+func (f *groupedPlan) callsAgain(c *call, kernel cpu.Elementwise) {
+	w := workerPool.Get().(*worker)
+	a := &w.args
+	*a = c.seen.kernel
+	a.Scratch = &w.scratch
+	for k := range a.In {
+		a.In[k].P = f.address(c, k)
+	}
+	for k := range a.Out {
+		a.Out[k].P = f.address(c, firstOutput+k)
+	}
+	kernel(c.seen.elements, a)
+	putWorker(w)
+}
+
+// address returns where an operand begins, nil where it is absent.
+func (f *groupedPlan) address(c *call, k int) unsafe.Pointer {
+	i := f.operand[k]
+	if i < 0 || !c.args[i].Present() {
+		return nil
+	}
+	return c.args[i].Data
+}
+
 // startsAgain puts the arguments' addresses into a layout.
 func (f *groupedPlan) startsAgain(c *call, l *layout, operands int) {
 	for k := range operands {
-		if i := f.operand[k]; i >= 0 {
-			l.start[k] = c.args[i].Data
-		}
+		l.start[k] = f.address(c, k)
 	}
 }
 
@@ -97,7 +143,7 @@ func (pl *plan) runAgain(c *call) error {
 // remember notes how the arguments of a run lay.
 func (c *call) remember() {
 	s := &c.seen
-	if c.calls == nil || !s.laid || oneByOne || len(c.argsCopy) > 0 {
+	if c.plan.calls == nil || !s.laid || oneByOne || len(c.argsCopy) > 0 {
 		return
 	}
 	for i := range c.args {

@@ -98,3 +98,19 @@ func TestWrongAgain(t *testing.T) {
 	}
 	assert.ErrorContains(t, plan.Run(0, nil, good()[:3]), "has 3 tensors")
 }
+
+// What has no type is absent, whatever else its View holds. The second run read it as a zero point.
+func TestAbsentAgain(t *testing.T) {
+	plan, err := plans.Select(0, plans.MustParse("fake_quantize_per_tensor x=f32[64] zero_point=none qmin=-8 qmax=7"), plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	x, y := tensor.New(tensor.F32, 64), tensor.New(tensor.F32, 64)
+	for i := range tensor.Slice[float32](x) {
+		tensor.Slice[float32](x)[i] = float32(i % 8)
+	}
+	zeroPoint := tensor.Scalar(int32(5))
+	zeroPoint.DType = tensor.None
+	for range 3 {
+		require.NoError(t, plan.Run(0, nil, []tensor.View{x, tensor.Scalar(float32(1)), zeroPoint, y}))
+		assert.Equal(t, tensor.Slice[float32](x), tensor.Slice[float32](y))
+	}
+}

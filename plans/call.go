@@ -93,7 +93,7 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	if c.recall() {
 		return pl.runAgain(c)
 	}
-	c.seen.known = false
+	c.seen.known, c.seen.elements = false, 0
 	if err := pl.checkArgs(c); err != nil {
 		return err
 	}

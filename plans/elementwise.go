@@ -83,6 +83,9 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 		begin := (number - c.strands.jobs) * c.perJob
 		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)
+			if c.keeps() && n == l.count() {
+				c.seen.calls(int(n), a)
+			}
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { kernel(int(n), a) })
 		})
 	}
@@ -100,14 +103,17 @@ const (
 )
 
 // mapJobs are the jobs of a kernel that maps every element on its own, one for each way.
-type mapJobs [mapWays]job
+type mapJobs struct {
+	ways   [mapWays]job
+	kernel cpu.Elementwise
+}
 
 func newMapJobs(f *groupedPlan, kernel cpu.Elementwise) mapJobs {
 	tiles := tileJob(f, kernel)
-	return mapJobs{
+	return mapJobs{kernel: kernel, ways: [mapWays]job{
 		inTiles: tiles, inTurnedTiles: turnedJob(f, kernel), inCopiedTiles: tiles, inCopies: copiedJob(f, kernel),
 		inPackedGroups: packedGroupsJob(f, kernel), inRuns: mapJob(f, kernel),
-	}
+	}}
 }
 
 // elementwise builds a plan whose kernel maps every element on its own.
@@ -123,20 +129,24 @@ func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *groupedPlan
 
 // runElementwise makes the run of an op that maps every element on its own.
 func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error {
-	ways := newMapJobs(f, kernel)
+	jobs := newMapJobs(f, kernel)
 	return func(c *call) error {
 		for i := range f.regions {
-			f.mapRegion(c, &f.regions[i], &ways)
+			f.mapRegion(c, &f.regions[i], &jobs)
 		}
 		return nil
 	}
 }
 
 // mapRegion maps the elements of a region the best way.
-func (f *groupedPlan) mapRegion(c *call, r *region, ways *mapJobs) {
+func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 	if s := &c.seen; s.again {
+		if s.elements > 0 && beforeJob == nil {
+			f.callsAgain(c, of.kernel)
+			return
+		}
 		f.startsAgain(c, &c.all, kernelOperands)
-		c.parallel(s.jobs, s.cost, ways[s.way])
+		c.parallel(s.jobs, s.cost, of.ways[s.way])
 		return
 	}
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
@@ -148,7 +158,7 @@ func (f *groupedPlan) mapRegion(c *call, r *region, ways *mapJobs) {
 	if way == inTiles || way == inRuns {
 		c.goes(way, jobs, n) // the next call of tensors that lie alike, too
 	}
-	c.parallel(jobs, n, ways[way])
+	c.parallel(jobs, n, of.ways[way])
 }
 
 // chooseWay lays out a region and returns the best way for it, and how many jobs that makes.

@@ -177,6 +177,9 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 				a.Ahead = farAhead
 			}
 			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Step: l.steps(inner - 1), Apart: s.apart}
+			if c.keeps() && steps == s.rows {
+				c.seen.calls(int(l.size[inner]), a)
+			}
 			kernel(int(l.size[inner]), a)
 			row += steps
 		}

@@ -87,6 +87,58 @@ DEVICE u32 ask_tiles(const SortArgs &a, u32 tile, i32 digit) {
   }
 }
 
+// A thread's pairs of a tile that begins at from and has left of them: of consecutive keys of a warp, from first on, 32
+// a round. Behind the last key there are some of the last digit, which come last.
+template <i32 ROUNDS> DEVICE void read_pairs(const SortArgs &a, i64 from, i32 first, i32 left, Pair (&pair)[ROUNDS]) {
+  if (a.pairs) {
+#pragma unroll
+    for (i32 r = 0; r < ROUNDS; r++) {
+      pair[r].v[0] = whole_warp;
+      if (first + r * 32 < left) pair[r] = (a.pairs + from)[first + r * 32];
+    }
+  } else {
+#pragma unroll
+    for (i32 r = 0; r < ROUNDS; r++) {
+      pair[r].v[0] = first + r * 32 < left ? (a.keys + from)[first + r * 32] : whole_warp;
+      pair[r].v[1] = (u32)from + first + r * 32;
+    }
+  }
+}
+
+// How many keys of its digit a warp has before each of a thread's; counts is how many it has of every digit.
+template <i32 ROUNDS> DEVICE void rank_pairs(i32 pass, u32 *counts, const Pair (&pair)[ROUNDS], u32 (&rank)[ROUNDS]) {
+  const i32 lane = threadIdx.x % 32;
+#pragma unroll
+  for (i32 r = 0; r < ROUNDS; r++) {
+    u32 d = digit_of(pair[r].v[0], pass), same = same_digit(d);
+    u32 &count = counts[d], before = count;
+    __syncwarp();
+    count = before + __popc(same);
+    __syncwarp();
+    rank[r] = before + __popc(same & ((1u << lane) - 1));
+  }
+}
+
+// Stores a tile in order; shift is from a place in it to one among all, by digit.
+template <i32 ROUNDS> DEVICE void write_pairs(const SortArgs &a, const Pair *ordered, const u32 *shift, i32 left) {
+  if (a.pairs_out) {
+#pragma unroll
+    for (i32 r = 0; r < ROUNDS; r++) {
+      const i32 i = r * sort_threads + threadIdx.x;
+      const Pair p = ordered[i];
+      if (i < left) a.pairs_out[shift[digit_of(p.v[0], a.pass)] + i] = p;
+    }
+  } else {
+#pragma unroll
+    for (i32 r = 0; r < ROUNDS; r++) {
+      const i32 i = r * sort_threads + threadIdx.x;
+      const Pair p = ordered[i];
+      const u32 to = shift[digit_of(p.v[0], a.pass)] + i;
+      if (i < left) a.keys_out[to] = p.v[0], a.values_out[to] = p.v[1];
+    }
+  }
+}
+
 // Sorts a tile of ROUNDS keys a thread. A warp takes consecutive keys, 32 a round.
 template <i32 ROUNDS> DEVICE void sort_pass(const SortArgs &a) {
   const i32 size = ROUNDS * sort_threads, warp = threadIdx.x / 32, lane = threadIdx.x % 32, digit = threadIdx.x;
@@ -101,32 +153,11 @@ template <i32 ROUNDS> DEVICE void sort_pass(const SortArgs &a) {
   __syncthreads();
   const u32 tile = taken;
   const i64 from = (i64)tile * size;
-  const i32 left = a.n - from < size ? (i32)(a.n - from) : size, first = warp * (32 * ROUNDS) + lane;
-  // Behind the last key there are some of the last digit, which come last.
+  const i32 left = a.n - from < size ? (i32)(a.n - from) : size;
   Pair pair[ROUNDS];
   u32 rank[ROUNDS];
-  if (a.pairs) {
-#pragma unroll
-    for (i32 r = 0; r < ROUNDS; r++) {
-      pair[r].v[0] = whole_warp;
-      if (first + r * 32 < left) pair[r] = (a.pairs + from)[first + r * 32];
-    }
-  } else {
-#pragma unroll
-    for (i32 r = 0; r < ROUNDS; r++) {
-      pair[r].v[0] = first + r * 32 < left ? (a.keys + from)[first + r * 32] : whole_warp;
-      pair[r].v[1] = (u32)from + first + r * 32;
-    }
-  }
-#pragma unroll
-  for (i32 r = 0; r < ROUNDS; r++) {
-    u32 d = digit_of(pair[r].v[0], a.pass), same = same_digit(d);
-    u32 &count = next[warp][d], before = count;
-    __syncwarp();
-    count = before + __popc(same);
-    __syncwarp();
-    rank[r] = before + __popc(same & ((1u << lane) - 1));
-  }
+  read_pairs(a, from, warp * (32 * ROUNDS) + lane, left, pair);
+  rank_pairs(a.pass, next[warp], pair, rank);
   __syncthreads();
   u32 count[sort_warps], total = 0;
 #pragma unroll
@@ -151,22 +182,7 @@ template <i32 ROUNDS> DEVICE void sort_pass(const SortArgs &a) {
   *said = tile_says(a, true, before + total);
   shift[digit] = before - begin;
   __syncthreads();
-  if (a.pairs_out) {
-#pragma unroll
-    for (i32 r = 0; r < ROUNDS; r++) {
-      const i32 i = r * sort_threads + threadIdx.x;
-      const Pair p = ordered[i];
-      if (i < left) a.pairs_out[shift[digit_of(p.v[0], a.pass)] + i] = p;
-    }
-  } else {
-#pragma unroll
-    for (i32 r = 0; r < ROUNDS; r++) {
-      const i32 i = r * sort_threads + threadIdx.x;
-      const Pair p = ordered[i];
-      const u32 to = shift[digit_of(p.v[0], a.pass)] + i;
-      if (i < left) a.keys_out[to] = p.v[0], a.values_out[to] = p.v[1];
-    }
-  }
+  write_pairs<ROUNDS>(a, ordered, shift, left);
 }
 
 KERNEL_FIT(sort_pass_4, SortArgs, 4) { sort_pass<4>(a); }

@@ -162,7 +162,7 @@ typedef struct {
 
 isobit_plan make_plan(const char *text, const isobit_preference *preference,
                       uint64_t *workspace); /* without the GIL; 0 with an exception */
-plan_entry *plan_find(const plan_key *k);
+plan_entry *plan_find(const plan_key *k, plan_entry *likely); /* likely: an entry to look at first, or NULL */
 plan_entry *plan_add(const plan_key *k, const char *text); /* NULL with an exception */
 void plan_counts(int *entries, uint64_t *hits, uint64_t *misses);
 int plan_check(isobit_plan handle, const tensor_arg *args, const unsigned char *present,

@@ -31,7 +31,7 @@ void write_key(const call *c, plan_key *k) {
   for (int i = 0; i < c->op->n_attr; i++) {
     const value *v = &c->values[i];
     unsigned char tag[2] = {(unsigned char)v->kind, (unsigned char)v->size};
-    if (!strchr("ifbsl", c->op->attributes[i].kind)) continue;
+    if (!c->op->attributes[i].in_text) continue;
     if (v->kind != 's' && v->kind != 'l') tag[1] = 0;
     key_put(k, tag, sizeof tag);
     if (v->kind == 'i' || v->kind == 'b') key_put(k, &v->i, 8);

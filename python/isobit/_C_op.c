@@ -18,11 +18,11 @@
 static int run(call *c) {
   plan_key key;
   write_key(c, &key);
-  plan_entry *e = plan_find(&key);
+  plan_entry *e = plan_find(&key, c->op->last);
   if (lib_usable && (!e || e->workspace)) { /* which is for the number of threads that the plan was made with */
     int told = threads_told;
     if (threads_sync()) return -1;
-    if (told != threads_told) e = plan_find(&key);
+    if (told != threads_told) e = plan_find(&key, NULL);
   }
   if (!e) {
     text_buffer text;
@@ -32,6 +32,7 @@ static int run(call *c) {
       return -1;
     }
   }
+  c->op->last = e;
   e->running++;
   int failed = c->only_check ? plan_check(e->handle, c->args, c->present, c->n)
                              : plan_run(e->handle, e->workspace, c->args, c->present, c->n);
@@ -206,6 +207,7 @@ static int define_attribute(op_attribute *a, PyObject *from) {
   int kind;
   if (!PyArg_ParseTuple(from, "sCp", &a->name, &kind, &a->optional)) return -1;
   a->kind = (char)kind;
+  a->in_text = strchr("ifbsl", kind) != NULL;
   return mark(a->marked, a->name);
 }
 

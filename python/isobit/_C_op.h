@@ -48,6 +48,7 @@ typedef struct {
               * d w I F B L: dtype of an output, output wanted, int, float, bool, ints: not in the text
               * m: the dtype of the codes among the inputs; e: their last extent, where packed
               * x: for the backward only, ignored here */
+  int in_text; /* and in the key */
   int optional; /* may be None */
 } op_attribute;
 
@@ -59,6 +60,7 @@ typedef struct {
   op_attribute attributes[MAX_ATTRS];
   PyObject *spec; /* keeps the names alive */
   PyObject *function; /* records a call for autograd, or NULL */
+  plan_entry *last; /* that a call ran, or NULL */
 } op;
 
 typedef struct {

@@ -26,19 +26,23 @@ static uint32_t hash_of(const plan_key *k) {
   return (uint32_t)(h ^ (h >> 29));
 }
 
-plan_entry *plan_find(const plan_key *k) {
-  uint32_t hash = hash_of(k);
-  plan_entry *set = table[hash % SETS];
-  for (int i = 0; i < WAYS; i++) {
-    plan_entry *e = &set[i];
-    if (e->hash == hash && e->key && e->generation == lib_generation && e->key_size == k->size &&
-        memcmp(e->key, k->bytes, k->size) == 0 && (!e->workspace || e->threads == threads_told)) {
-      hits++;
-      e->used = ++now;
-      return e;
-    }
+static int is_of(const plan_entry *e, const plan_key *k) {
+  return e->key && e->generation == lib_generation && e->key_size == k->size &&
+         memcmp(e->key, k->bytes, k->size) == 0 && (!e->workspace || e->threads == threads_told);
+}
+
+plan_entry *plan_find(const plan_key *k, plan_entry *likely) {
+  plan_entry *found = likely && is_of(likely, k) ? likely : NULL;
+  if (!found) {
+    uint32_t hash = hash_of(k);
+    plan_entry *set = table[hash % SETS];
+    for (int i = 0; i < WAYS && !found; i++)
+      if (set[i].hash == hash && is_of(&set[i], k)) found = &set[i];
   }
-  return NULL;
+  if (!found) return NULL;
+  hits++;
+  found->used = ++now;
+  return found;
 }
 
 static void drop(plan_entry *e) {

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from .._transforms import is_empty, is_plain
+from .._transforms import is_empty, is_plain, number
 from ..ops.dequantize import wanted_gradients
 
 
@@ -102,7 +102,10 @@ class Grouping:
         kind = torch.promote_types(x.dtype, torch.float32)
         if self.name == "per_tensor" and is_plain(x) and x.is_contiguous() and x.numel():
             low, high = torch.aminmax(x)
-            return low.to(kind) + 0.0, high.to(kind) + 0.0
+            if x.dtype != kind:
+                low, high = low.to(kind), high.to(kind)
+            zero = number(0.0, low)
+            return low + zero, high + zero
         shape = self.parameter_shape(x.shape)
         pads: list[int] = []
         view: list[int] = []

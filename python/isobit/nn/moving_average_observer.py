@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
+from .._transforms import number
+from ._buffers import kept
 from .observers import EPS, MinMaxObserver
 
 
@@ -34,7 +36,9 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         self.averaging_constant = averaging_constant
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        c, least, most = self.averaging_constant, self.min_val, self.max_val
+        c, least, most = self.averaging_constant, kept(self, "min_val"), kept(self, "max_val")
         if c == 0:  # not even by an infinity, which times 0 is a NaN
             return least, most
-        return least + c * (low - least), most + c * (high - most)
+        down, up = low - least, high - most
+        c = number(c, down)
+        return least + c * down, most + c * up
