@@ -24,7 +24,7 @@ type seen struct {
 	args    [MaxArgs]seenArg
 	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
 	elements int
-	kernel   cpu.Args
+	kernel   *cpu.Args // its own, made when there is one
 }
 
 // seenArg is how an argument lay.
@@ -62,7 +62,10 @@ func (s *seen) calls(n int, a *cpu.Args) {
 	if !s.laid || s.jobs != 1 {
 		return
 	}
-	s.elements, s.kernel = n, *a
+	if s.kernel == nil {
+		s.kernel = new(cpu.Args)
+	}
+	s.elements, *s.kernel = n, *a
 	s.kernel.Scratch = nil
 	for k := range s.kernel.In {
 		s.kernel.In[k].P = nil
@@ -76,7 +79,7 @@ func (s *seen) calls(n int, a *cpu.Args) {
 func (f *groupedPlan) callsAgain(c *call, kernel cpu.Elementwise) {
 	w := workerPool.Get().(*worker)
 	a := &w.args
-	*a = c.seen.kernel
+	*a = *c.seen.kernel
 	a.Scratch = &w.scratch
 	for k := range a.In {
 		a.In[k].P = f.address(c, k)
