@@ -144,6 +144,7 @@ var shapeCases = []testCase{
 	unaryCase("slice with steps", OpSlice, noise(2, 7), func(x dyn) dyn { return x.SliceStep(1, 1, 7, 2) }),
 	unaryCase("flip", OpSlice, noise(2, 4), func(x dyn) dyn { return x.Flip(1) }),
 	binaryCase("slice_assign", OpSliceAssign, noise(4, 3), noise(2, 3), func(x, y dyn) dyn { return x.SliceAssign(0, 1, y) }),
+	unaryCase("chunk", OpSlice, noise(2, 6), func(x dyn) dyn { p := x.Chunk(1, 3); return p[0].Mul(p[2]).Sub(p[1]) }),
 	{name: "cat", op: OpCat, inputs: []data{noise(2, 1), noise(2, 3), noise(2, 2)}, f: func(x []dyn) dyn { return Cat(1, x[0], x[1], x[2]) }},
 	binaryCase("stack", OpCat, noise(2, 3), noise(2, 3), func(x, y dyn) dyn { return Stack(1, x, y) }),
 	unaryCase("gather", OpGather, noise(3, 4), func(x dyn) dyn {

@@ -32,7 +32,7 @@ func TestSameBitsOnEveryMachine(t *testing.T) {
 				text += fmt.Sprintln(c.name, loss, gradients)
 			}
 			return text
-		}, "38e58a1d50016366727e9bf3d52a7849cf2d30f83797e0c3717484f258781bc1"},
+		}, "d07b5150696f2f61139645e41fa05826c5b6f54e3faaddc8bac7c477b79b95d0"},
 		{"graphs", func() string {
 			text := ""
 			for seed := range uint64(20) {

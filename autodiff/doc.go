@@ -22,6 +22,18 @@
 // Inner, Detach, Track, Reshape, Unsqueeze and Cast to its own type. A graph that
 // saw other elements says so.
 //
+// # Layers
+//
+// A layer is a method of Float with its parameters as arguments, and Params makes those under a name:
+//
+//	w, b := p.Conv2d("conv", 3, 16, 3)
+//	gain, shift := p.Norm("norm", 16)
+//	h := x.Conv2d(w, b, autodiff.Window{}).GroupNorm(4, gain, shift, 1e-5).Silu()
+//	h = h.Interpolate(64, 64, autodiff.SampleMode{})
+//
+// Attention, LayerNorm and RMSNorm, pooling, Embedding and Dropout are others. What differs between
+// training and serving, such as Dropout, is an argument of the network.
+//
 // # Errors
 //
 // Operations return tensors alone. One that fails returns a tensor that holds

@@ -49,6 +49,20 @@ func (x Float[B]) SliceStep(axis, lo, hi, step int) Float[B] {
 	return Float[B]{x.slice(axis, lo, hi, step)}
 }
 
+// Chunk cuts an axis into n equal parts, such as the gates of a recurrent cell.
+func (x Float[B]) Chunk(axis, n int) []Float[B] {
+	extent := x.extent(axis)
+	if x.Err() == nil && (n < 1 || extent%n != 0) {
+		x = Float[B]{failed(x.be, "chunk: %d parts of axis %d of %v; want a number that its extent is a multiple of", n, axis, x)}
+	}
+	parts := make([]Float[B], max(n, 1))
+	each := extent / len(parts)
+	for i := range parts {
+		parts[i] = x.Slice(axis, i*each, (i+1)*each)
+	}
+	return parts
+}
+
 // SliceAssign returns x with the part's elements at lo and on, along an axis; a negative
 // lo counts from the end. All other extents are equal.
 func (x Float[B]) SliceAssign(axis, lo int, part Float[B]) Float[B] {

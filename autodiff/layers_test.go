@@ -74,8 +74,11 @@ func TestArgumentsOfLayers(t *testing.T) {
 	for want, y := range map[string]Float[adf]{
 		"group_norm: x is f32[3]; want [n, c, ...]":                                            Ones(ad, 3).GroupNorm(1, none, none, 1),
 		"group_norm: 2 groups of x, which is f32[2, 3]; want a number that its 3 channels are": x.GroupNorm(2, none, none, 1),
-		"group_norm: 0 groups":                                                         x.GroupNorm(0, none, none, 1),
-		"group_norm: the weight is f32[2]; want f32[3]":                                x.GroupNorm(1, Ones(ad, 2), none, 1),
+		"group_norm: 0 groups":                          x.GroupNorm(0, none, none, 1),
+		"group_norm: the weight is f32[2]; want f32[3]": x.GroupNorm(1, Ones(ad, 2), none, 1),
+		"chunk: 2 parts of axis 1 of f32[2, 3]; want a number that its extent is a multiple of": x.Chunk(1, 2)[1],
+		"chunk: 0 parts of axis 1":                                                     x.Chunk(1, 0)[0],
+		"slice: axis 2 is out of range":                                                x.Chunk(2, 1)[0],
 		"rms_norm: eps is NaN":                                                         x.RMSNorm(none, math.NaN()),
 		"rms_norm: the weight is f32[2]; want f32[3]":                                  x.RMSNorm(Ones(ad, 2), 0),
 		"dropout: p is 1.5; want a probability":                                        x.Dropout(1.5, 0),

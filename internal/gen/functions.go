@@ -19,32 +19,40 @@ type functionLoop struct {
 	name, doc string
 	gradient  bool // takes dy
 	emit      func(f function, x, dy value) value
+	// quick has fewer steps: where adding and taking away bound times x, or dy, rounds to one f32, emit
+	// rounds to that, too. A turn with another number in it takes emit.
+	quick func(f function, x, dy value) value
 }
 
 var functionLoops = []functionLoop{
-	{"exp", "z[i] = Exp32(x[i])", false, func(f function, x, dy value) value {
+	{name: "exp", doc: "z[i] = Exp32(x[i])", emit: func(f function, x, dy value) value {
 		return f.expShort(f.clamp(x, -105, 90)) // beyond, f32 has 0 or an infinity
 	}},
-	{"log", "z[i] = Log(x[i])", false, func(f function, x, dy value) value { return f.log(x) }},
-	{"log1p", "z[i] = Log1p(x[i])", false, func(f function, x, dy value) value {
+	{name: "log", doc: "z[i] = Log(x[i])", emit: func(f function, x, dy value) value { return f.log(x) }},
+	{name: "log1p", doc: "z[i] = Log1p(x[i])", emit: func(f function, x, dy value) value {
 		u := f.add(x, f.of(1))
 		y := f.op("VDIVPD", f.mul(f.log(u), x), f.sub(u, f.of(1)))
 		y = f.where(u, equal, 1, x, y)
 		return f.where(u, notLess, math.Inf(1), x, y)
 	}},
-	{"tanh", "z[i] = Tanh32(x[i])", false, function.tanh},
-	{"sigmoid", "z[i] = Sigmoid32(x[i])", false, func(f function, x, dy value) value {
+	{name: "tanh", doc: "z[i] = Tanh32(x[i])", emit: function.tanh},
+	{name: "sigmoid", doc: "z[i] = Sigmoid32(x[i])", emit: func(f function, x, dy value) value {
 		e := f.expShort(f.minus(f.clamp(x, -120, 120)))
 		return f.div(f.of(1), f.add(e, f.of(1)))
 	}},
-	{"erf", "z[i] = Erf(x[i])", false, func(f function, x, dy value) value {
+	{name: "erf", doc: "z[i] = Erf(x[i])", emit: func(f function, x, dy value) value {
 		return f.where(x, unordered, 0, x, f.erf(x))
 	}},
-	{"gelu", "z[i] = Gelu(x[i])", false, func(f function, x, dy value) value {
-		e := f.erf(f.mul(x, f.of(1/math.Sqrt2)))
-		return f.mul(f.mul(x, f.of(0.5)), f.add(e, f.of(1)))
-	}},
-	{"geluGrad", "z[i] = dy[i] * GeluGrad(x[i])", true, function.geluGrad},
+	{
+		name: "gelu", doc: "z[i] = Gelu(x[i])",
+		emit:  func(f function, x, dy value) value { return f.gelu(x, function.erfRare) },
+		quick: func(f function, x, dy value) value { return f.gelu(x, function.erfQuick) },
+	},
+	{
+		name: "geluGrad", doc: "z[i] = dy[i] * GeluGrad(x[i])", gradient: true,
+		emit:  func(f function, x, dy value) value { return f.geluGrad(x, dy, function.erfRare) },
+		quick: func(f function, x, dy value) value { return f.geluGrad(x, dy, function.erfQuick) },
+	},
 }
 
 // functions emits all of them.
@@ -69,20 +77,11 @@ func (l *functionLoop) loop(f function) {
 	}
 	numbers := functionNumbers[f.isa]
 	c.Label("loop")
-	for from := 0; from < numbers; from += f.group * f.lanes {
-		at := func(p reg.GPVirtual, i int) operand.Mem { return operand.Mem{Base: p, Disp: 4 * (from + i*f.lanes)} }
-		var in [2]value
-		for i, p := range moving[1:] {
-			in[i] = f.newValue()
-			for j, v := range in[i] {
-				c.VCVTPS2PD(at(p, j), v)
-			}
-		}
-		for i, y := range l.emit(f, in[0], in[1]) {
-			half := f.half()
-			f.narrow("VCVTPD2PS", y, half)
-			c.VMOVUPS(half, at(z, i))
-		}
+	if l.quick != nil && f.isa.masks {
+		l.quickly(f, z, moving[1:])
+		c.Label("done")
+	} else {
+		l.exactly(f, z, moving[1:])
 	}
 	for _, p := range moving {
 		c.ADDQ(operand.Imm(uint64(4*numbers)), p)
@@ -90,6 +89,67 @@ func (l *functionLoop) loop(f function) {
 	c.SUBQ(operand.Imm(uint64(numbers)), n)
 	c.JNZ(operand.LabelRef("loop"))
 	endFunction(c)
+	if l.quick != nil && f.isa.masks {
+		c.Label("exactly")
+		l.exactly(f, z, moving[1:])
+		c.JMP(operand.LabelRef("done"))
+	}
+}
+
+// inputs loads x and dy.
+func (f function) inputs(from int, places []reg.GPVirtual) (in [2]value) {
+	for i, p := range places {
+		in[i] = f.newValue()
+		for j, v := range in[i] {
+			f.c.VCVTPS2PD(f.element(p, from, j), v)
+		}
+	}
+	return in
+}
+
+func (f function) element(p reg.GPVirtual, from, vector int) operand.Mem {
+	return operand.Mem{Base: p, Disp: 4 * (from + vector*f.lanes)}
+}
+
+// exactly does a turn.
+func (l *functionLoop) exactly(f function, z reg.GPVirtual, places []reg.GPVirtual) {
+	for from := 0; from < functionNumbers[f.isa]; from += f.group * f.lanes {
+		in := f.inputs(from, places)
+		for i, y := range l.emit(f, in[0], in[1]) {
+			half := f.half()
+			f.narrow("VCVTPD2PS", y, half)
+			f.c.VMOVUPS(half, f.element(z, from, i))
+		}
+	}
+}
+
+// quickBound is of what quick and emit differ by, relative to x, or to dy.
+const quickBound = 0x1p-50
+
+// quickly does a turn, or jumps to exactly. It stores what is rounded from below, which has the sign of a 0.
+func (l *functionLoop) quickly(f function, z reg.GPVirtual, places []reg.GPVirtual) {
+	c := f.c
+	in := f.inputs(0, places)
+	y := l.quick(f, in[0], in[1])
+	bound := f.mul(f.abs(in[len(places)-1]), f.of(quickBound))
+	var same reg.OpmaskVirtual
+	for i, v := range f.sub(y, bound) {
+		below, above, equals := f.half(), f.half(), c.K()
+		f.narrow("VCVTPD2PS", v, below)
+		upper := f.vector()
+		c.VADDPD(y[i], bound[i], upper)
+		f.narrow("VCVTPD2PS", upper, above)
+		c.VCMPPS(operand.Imm(equal), below, above, equals)
+		if i == 0 {
+			same = equals
+		} else {
+			c.KANDB(equals, same, same)
+		}
+		c.VMOVUPS(below, f.element(z, 0, i))
+	}
+	all := c.GP32()
+	c.KMOVB(same, all)
+	branch(c.CMPB, all.As8(), operand.U8(0xFF), c.JNE, "exactly")
 }
 
 // functionNumbers is how many a turn of a loop takes.

@@ -11,9 +11,9 @@ import (
 // The functions of detmath on rows of f64, of all numbers: each is one of its steps again.
 
 var doubleLoops = []functionLoop{
-	{"exp", "z[i] = Exp(x[i])", false, func(f function, x, _ value) value { return f.expOfAll(x) }},
-	{"log", "z[i] = Log(x[i])", false, func(f function, x, _ value) value { return f.logOfAll(x) }},
-	{"log1p", "z[i] = Log1p(x[i])", false, func(f function, x, _ value) value {
+	{name: "exp", doc: "z[i] = Exp(x[i])", emit: func(f function, x, _ value) value { return f.expOfAll(x) }},
+	{name: "log", doc: "z[i] = Log(x[i])", emit: func(f function, x, _ value) value { return f.logOfAll(x) }},
+	{name: "log1p", doc: "z[i] = Log1p(x[i])", emit: func(f function, x, _ value) value {
 		u := f.add(x, f.of(1))
 		log := f.logOfAll(u)
 		p := f.mul(log, x)
@@ -21,7 +21,7 @@ var doubleLoops = []functionLoop{
 		y = f.where(u, equal, 1, x, y)
 		return f.where(u, equal, math.Inf(1), x, y)
 	}},
-	{"tanh", "z[i] = Tanh(x[i])", false, func(f function, x, _ value) value {
+	{name: "tanh", doc: "z[i] = Tanh(x[i])", emit: func(f function, x, _ value) value {
 		a := f.abs(x)
 		y := f.mul(f.clamp(a, 0, 23), f.of(-2))
 		near := f.add(y, f.mul(f.mul(y, y), f.horner(y, factorials(2, 14)...)))
@@ -30,7 +30,7 @@ var doubleLoops = []functionLoop{
 		t = f.where(a, greater, 22, f.load(f.of(1)), t)
 		return f.withSign(f.where(a, less, 1e-9, a, t), x)
 	}},
-	{"sigmoid", "z[i] = Sigmoid(x[i])", false, func(f function, x, _ value) value {
+	{name: "sigmoid", doc: "z[i] = Sigmoid(x[i])", emit: func(f function, x, _ value) value {
 		e := f.expOfAll(f.minus(f.abs(x)))
 		return f.op("VDIVPD", f.where(x, less, 0, e, f.load(f.of(1))), f.add(e, f.of(1)))
 	}},

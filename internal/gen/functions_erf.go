@@ -17,20 +17,43 @@ const (
 
 // erf is detmath's Erf; of a NaN it is some number.
 func (f function) erf(x value) value {
-	const width, end = 0.25, 6
 	a := f.abs(x)
+	return f.erfOrSeries(x, a, f.erfFar(x, a, erfSteps{split: true}))
+}
+
+// erfRare is erf in less code: it takes numbers below 2 with the others.
+func (f function) erfRare(x value) value {
+	a := f.abs(x)
+	return f.erfOrSeries(x, a, f.erfFar(x, a, erfSteps{}))
+}
+
+func (f function) erfOrSeries(x, a, s value) value {
+	return f.where(a, less, 0.125, f.mul(f.erfSeries(f.mul(a, a)), f.mul(x, f.of(2/math.SqrtPi))), s)
+}
+
+// erfQuick differs from erf by 2^-51 at most: it leaves out two degrees, takes fused steps, and no
+// series of its own near 0.
+func (f function) erfQuick(x value) value {
+	return f.erfFar(x, f.abs(x), erfSteps{quick: true, split: true})
+}
+
+// erfSteps says how a polynomial is added up.
+type erfSteps struct{ quick, split bool }
+
+// erfFar takes |x|, too.
+func (f function) erfFar(x, a value, steps erfSteps) value {
+	const width, end = 0.25, 6
 	inside := f.op("VMINPD", a, f.of(end-width/2)) // also of a NaN
 	interval := f.mul(inside, f.of(1/width))
 	whole := f.apply(f.ps(f.isa.rint), 11, interval) // towards 0
 	r := f.sub(a, f.mul(f.add(whole, f.of(0.5)), f.of(width)))
 	var s value
 	if f.isa.masks {
-		s = f.erfColumns(whole, r)
+		s = f.erfColumns(whole, r, steps)
 	} else {
 		s = f.erfRows(whole, r)
 	}
-	s = f.withSign(f.where(a, greaterEqual, end, f.load(f.of(1)), s), x)
-	return f.where(a, less, 0.125, f.mul(f.erfSeries(f.mul(a, a)), f.mul(x, f.of(2/math.SqrtPi))), s)
+	return f.withSign(f.where(a, greaterEqual, end, f.load(f.of(1)), s), x)
 }
 
 // erfRows is the sum of four numbers' polynomials. It loads two columns of every second row of
@@ -65,17 +88,18 @@ func (f function) erfRows(interval, r value) (s value) {
 
 // erfColumns is the same of vectors of eight: a column of the table is three vectors, of which
 // numbers below 2 need the first.
-func (f function) erfColumns(interval, r value) value {
+func (f function) erfColumns(interval, r value, steps erfSteps) value {
 	c := f.c
 	index, sum := f.apply("VCVTTPD2QQ", interval), f.newValue()
-	far := f.indexHas(index, 8|16)
-	all := c.K()
-	c.KORW(far[0], far[1], all)
-	c.KORTESTW(all, all)
 	near, done := f.newLabel("near"), f.newLabel("done")
-	c.JEQ(operand.LabelRef(near))
+	if steps.split {
+		far, all := f.indexHas(index, 8|16), c.K()
+		c.KORW(far[0], far[1], all)
+		c.KORTESTW(all, all)
+		c.JEQ(operand.LabelRef(near))
+	}
 	last := f.indexHas(index, 16)
-	f.erfSum(sum, r, func(part [3]operand.Mem) value {
+	f.erfSum(sum, r, steps, func(part [3]operand.Mem) value {
 		v, second, third := f.newValue(), f.load(part[1])[0], f.load(part[2])[0]
 		for i := range v {
 			c.VMOVUPD(part[0], v[i])
@@ -84,9 +108,12 @@ func (f function) erfColumns(interval, r value) value {
 		}
 		return v
 	})
+	if !steps.split {
+		return sum
+	}
 	c.JMP(operand.LabelRef(done))
 	c.Label(near)
-	f.erfSum(sum, r, func(part [3]operand.Mem) value { return f.apply("VPERMPD", f.load(part[0]), index) })
+	f.erfSum(sum, r, steps, func(part [3]operand.Mem) value { return f.apply("VPERMPD", f.load(part[0]), index) })
 	c.Label(done)
 	return sum
 }
@@ -102,17 +129,22 @@ func (f function) indexHas(index value, bits uint64) mask {
 }
 
 // erfSum adds up polynomials, of whose coefficients column tells those of a degree.
-func (f function) erfSum(to, r value, column func(part [3]operand.Mem) value) {
+func (f function) erfSum(to, r value, steps erfSteps, column func(part [3]operand.Mem) value) {
 	table := param(f.c, "table")
 	var s value
-	for degree := erfDegree; degree >= 0; degree-- {
+	for degree := either(steps.quick, erfDegree-2, erfDegree); degree >= 0; degree-- {
 		var part [3]operand.Mem
 		for i := range part {
 			part[i] = operand.Mem{Base: table, Disp: 8 * (erfIntervals*erfRow + degree*erfIntervals + i*f.lanes)}
 		}
-		if v := column(part); s == nil {
+		switch v := column(part); {
+		case s == nil:
 			s = v
-		} else {
+		case steps.quick:
+			for i := range s {
+				f.c.VFMADD213PD(v[i], r[i], s[i])
+			}
+		default:
 			s = f.add(f.mul(s, r), v)
 		}
 	}
@@ -153,10 +185,15 @@ func (f function) over(x value, n float64) value {
 	return q
 }
 
-func (f function) geluGrad(x, dy value) value {
+func (f function) gelu(x value, erf func(f function, x value) value) value {
+	e := erf(f, f.mul(x, f.of(1/math.Sqrt2)))
+	return f.mul(f.mul(x, f.of(0.5)), f.add(e, f.of(1)))
+}
+
+func (f function) geluGrad(x, dy value, erfOf func(f function, x value) value) value {
 	none := float64(float32(-38.575497)) // below, the density is 0
 	x = f.clamp(x, -40, 40)
-	erf := f.erf(f.mul(x, f.of(1/math.Sqrt2)))
+	erf := erfOf(f, f.mul(x, f.of(1/math.Sqrt2)))
 	density := f.exp(f.clamp(f.mul(f.mul(x, f.of(-0.5)), x), -708, 0))
 	density = f.mul(density, f.of(1/math.SqrtPi/math.Sqrt2))
 	y := f.add(f.mul(f.add(erf, f.of(1)), f.of(0.5)), f.mul(x, density))

@@ -48,7 +48,7 @@ func addLanes[T Float](acc *[lanes]T, x []T) {
 
 func (s *Stripe[T]) fold() T {
 	used := min(s.n, lanes) // the others are +0
-	if used > lanes/4 && fastFold(&s.acc) {
+	if used > 8 && fastFold(&s.acc) {
 		return s.acc[0]
 	}
 	for h := lanes / 2; h > 0; h /= 2 {
