@@ -89,6 +89,8 @@ def table():
         (ValueError, r"block_size is \[0, 2\]; want an extent of at least 1", lambda: MinMaxObserver(block_size=[0, 2])(draw(4, 6))),
         (ValueError, "LearnableFakeQuantize: group_size is 0; want", lambda: LearnableFakeQuantize(group_size=0, shape=[4])),
         (TypeError, "from_config: group_size must be an int, not 1.5", lambda: FakeQuantize.from_config(dtype="int4", group_size=1.5)),
+        (ValueError, "want one of a channel's axis, group_size", lambda: MinMaxObserver(group_size=4, block_size=(2, 2))),
+        (TypeError, "MinMaxObserver: block_size must be", lambda: MinMaxObserver(block_size=3)),
         (TypeError, "from_config: eps must be a", lambda: FakeQuantize.from_config(INT8, eps="")),
         (TypeError, "from_config: is_dynamic must be a bool, not 'no'", lambda: FakeQuantize.from_config(INT8, is_dynamic="no")),
         (ValueError, "WeightOnlyLinear: codes is torch.float32; want", lambda: WeightOnlyLinear(4, 4, codes=torch.float32)),
