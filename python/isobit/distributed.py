@@ -55,7 +55,7 @@ def _of_groups(op: Op, granularity: Granularity, args: tuple[Any, ...]) -> str:
     """The letters of arguments and results that are like the data or like its parameters."""
     attributes = args[len(op.signature.inputs) :]
     data = _some(args[0])
-    if granularity.block:  # which only dimensions of extent 1 cannot be cut by
+    if granularity.block:  # in which no shard may end: only where it has one element is that so for every length
         data = "".join(c if b == 1 else c.upper() for c, b in zip(data, attributes[0], strict=True))
     if granularity.group or any(a in PACKED for a in attributes if isinstance(a, torch.dtype)):
         data = data[:-1] + data[-1:].upper()

@@ -15,8 +15,15 @@ def test_from_config():
     class PerGroup:
         group_size = 4
 
+    class Config(SimpleNamespace):
+        @property
+        def is_symmetric(self):  # torchao's raises where it does not repeat mapping_type, group_size likewise
+            raise ValueError
+
+        group_size = is_symmetric
+
     x = draw(5, 10)
-    config = SimpleNamespace(
+    config = Config(
         dtype=SimpleNamespace(name="INT4"),
         granularity=PerGroup(),
         mapping_type=SimpleNamespace(name="SYMMETRIC"),
@@ -28,11 +35,17 @@ def test_from_config():
     want = isobit.fake_quantize_per_channel_group_affine(x, s, None, -8, 7, 4)
     of = FakeQuantize.from_config
     assert_same(of(config)(x), want)
-    for given in (of(dtype="int4", group_size=4), of({"dtype": "int4", "group_size": 4})):
+    domain = SimpleNamespace(name="NONE")
+    for given in (
+        of(dtype="int4", group_size=4),
+        of({"dtype": "int4", "group_size": 4}),
+        of(SimpleNamespace(dtype="int4", group_size=4)),
+        of(dtype="int4", group_size=4, zero_point_domain=domain),
+    ):
         assert_same(given(x), want)
     assert_same(of(dtype="int4", granularity="per_group", group_size=4, is_symmetric=True)(x), want)
     s, z = isobit.choose_qparams_per_token_asymmetric(x, torch.uint8)
-    fake = of(dtype=torch.uint8, granularity="per_token", mapping_type="asymmetric")
+    fake = of(dtype=torch.uint8, granularity="per_token", mapping_type="asymmetric", zero_point_domain="int")
     assert_same(fake(x), isobit.fake_quantize_per_token_affine(x, s, z, 0, 255))
     assert_same(fake.eval()(x), fake.train()(x))
     # torchao's Int8DynActInt4WeightQATQuantizer has it so
@@ -56,7 +69,8 @@ def test_from_config():
         fake = of(dtype=torch.float8_e4m3fn, granularity="per_token", hp_value_lb=bounds[0], hp_value_ub=bounds[1])
         scale = x.abs().amax(-1, keepdim=True).clamp(*bounds) / 448
         assert_same(fake.activation_post_process.choose(x)[0], scale)
-    assert "granularity=per_token," in repr(fake)
+    assert "per_tensor_symmetric, granularity=per_token," in repr(fake)
+    assert of(dtype="int4", granularity="per_channel", is_symmetric=False).qscheme == torch.per_channel_affine
     assert "per_channel_symmetric, granularity=per_channel(0)," in repr(of(dtype="int4", granularity="per_channel"))
     fake = of(dtype="uint2", granularity="per_channel", is_symmetric=False, is_dynamic=False)
     assert (fake.quant_min, fake.quant_max) == (0, 3)

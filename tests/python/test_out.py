@@ -202,6 +202,10 @@ def test_out_of_products_overlaps_nothing():
         with pytest.raises(ValueError, match=r"linear: out has strides \[\d, 1\] with which elements may overlap"):
             isobit.linear(x, w, out=out)
         assert not out.any()
+    out = torch.zeros(2, 3)
+    with pytest.raises(ValueError, match=r"linear: out has shape \[2, 3\]; want \[4, 3\]"):
+        isobit.linear(x, w, out=out)
+    assert out.shape == (2, 3) and not out.any()
     out = torch.zeros(3, 8)[:, ::2].t()
     assert_same(isobit.linear(x, w, out=out), isobit.linear(x, w))
 

@@ -76,9 +76,10 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     if precision not in _ZERO_POINTS:
         raise ValueError(f"from_config: zero_point_precision is {precision}; want torch.int32")
     domain = fields["zero_point_domain"]
-    if domain is not None and getattr(domain, "name", str(domain)).upper() not in ("INT", "NONE"):
+    name = getattr(domain, "name", str(domain)).upper()
+    if name not in ("INT", "NONE"):
         raise ValueError(f"from_config: zero_point_domain is {domain}; want INT, zero points that are codes")
-    if domain is not None and getattr(domain, "name", str(domain)).upper() == "NONE" and not _symmetric(fields):
+    if domain is not None and name == "NONE" and not _symmetric(fields):
         raise ValueError(f"from_config: zero_point_domain is {domain}; want INT where it is not symmetric")
     return fields
 
@@ -126,7 +127,7 @@ def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, An
         "quant_min": low,
         "quant_max": high,
         "learn_zero_point": not symmetric,
-        "dtype": kept if kept.is_floating_point else fields["dtype"],
+        "dtype": kept,
         "start": "min_max",
         "eps": fields["eps"] or 0.0,
     }
