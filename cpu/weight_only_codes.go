@@ -77,7 +77,7 @@ func (r *weightRun) codeBytes(row, k, n int64) *byte {
 // weights fills w with the weights of row n from position k on.
 func (r *weightRun) weights(w []float32, n, k int64) {
 	q := unsafe.Pointer(r.codeBytes(n, k, int64(len(w))))
-	scales, zeros := r.group(n, k, int64(len(w)))
+	scales, zeros := r.group(n, k, int64(len(w)), 1)
 	for at, group := 0, 0; at < len(w); {
 		left := len(w) - at
 		size := min(int(r.GroupSize-(k+int64(at))%r.GroupSize), left)
@@ -118,21 +118,24 @@ func (r *weightRun) scalesAsTheyAre() bool {
 	return r.Scale.DType == tensor.F32 && r.Scale.Contiguous()
 }
 
-// group returns the scales and zero points of n elements of a row from position k on.
-func (r *weightRun) group(row, k, n int64) (scales, zeros []float32) {
+// group returns the scales of n elements of a row from position k on, and their zero points,
+// followed by those of the same elements of later rows.
+func (r *weightRun) group(row, k, n, rows int64) (scales, zeros []float32) {
 	first := k / r.GroupSize
-	count := int((k+n-1)/r.GroupSize - first + 1)
+	count := (k+n-1)/r.GroupSize - first + 1
 	if s := r.Scale.Row(row, first); r.scalesAsTheyAre() {
 		scales = unsafe.Slice((*float32)(s.P), count)
 	} else {
-		scales = BlockOf[float32](r.Scratch, scaleBlocks, count)
+		scales = BlockOf[float32](r.Scratch, scaleBlocks, int(count))
 		loadByKernel(scales, s, false, 0, 0)
 	}
 	if r.Zero.P == nil {
 		return scales, noZeros[:count]
 	}
-	zeros = BlockOf[float32](r.Scratch, zeroBlocks, count)
+	zeros = BlockOf[float32](r.Scratch, zeroBlocks, int(rows*count))
 	lo, hi := r.Weight.DType.WholeRange()
-	loadByKernel(zeros, r.Zero.Row(row, first), true, float64(lo), float64(hi))
+	for i := range rows {
+		loadByKernel(zeros[i*count:][:count], r.Zero.Row(row+i, first), true, float64(lo), float64(hi))
+	}
 	return scales, zeros
 }

@@ -17,7 +17,7 @@ type (
 	// weightCodes are kernels for codes of which 32, or a power of two times as
 	// many, share a scale.
 	weightCodes struct {
-		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow int)
+		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)
 		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int)
 	}
 )
@@ -191,7 +191,7 @@ func (r *weightRun) store(first, end int64) {
 func (r *weightRun) multiply(n, count int64) {
 	whole, step := r.K/Lanes*Lanes, r.slice()
 	together := int64(1)
-	if r.direct && r.Zero.P == nil && r.scalesAsTheyAre() {
+	if r.direct && r.scalesAsTheyAre() && (r.Zero.P == nil || count*(r.K/r.GroupSize+1) <= mostScales) {
 		together = count
 	}
 	for k := int64(0); k < whole; k += step {
@@ -221,14 +221,17 @@ func (r *weightRun) slice() int64 {
 // multiplySlice adds the products of some positions of so many rows from n+i of weight on.
 func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	width := packedWidth(r.K)
-	scales, zeros := r.group(n+i, k, size)
-	zero := &zeros[0]
-	if r.Zero.P == nil && r.halves == nil {
+	scales, zeros := r.group(n+i, k, size, count)
+	zero, zeroRow := &zeros[0], 0
+	switch {
+	case r.Zero.P != nil:
+		zeroRow = len(zeros) / int(count) * 4
+	case r.halves == nil:
 		zero = nil // nothing to subtract
 	}
 	r.kernels.multiply(r.codes(n+i, k, size), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k),
-		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride))
+		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride), zeroRow)
 }
 
 // multiplyRest adds those of the positions that whole stripes leave.

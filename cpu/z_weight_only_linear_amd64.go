@@ -6,11 +6,11 @@ package cpu
 
 // weightStripesAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
+// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 
 // packWeightsAVX512S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -20,11 +20,11 @@ func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *fl
 
 // weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
+// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 
 // packWeightsAVX512U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -34,11 +34,11 @@ func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *fl
 
 // weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 
 // packWeightsAVX512Packed packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -48,11 +48,11 @@ func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero
 
 // weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
+// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 
 // packWeightsAVX2S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -62,11 +62,11 @@ func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *floa
 
 // weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones, or none where zero is nil.
+// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 
 // packWeightsAVX2U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
 // Numbers of 32 positions >> shift are those of their scales.

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-112
+TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $0-120
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -155,13 +155,13 @@ stripe11:
 	TESTQ        R8, R8
 	JLE          end12
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R15, BX
+	CMPQ         DI, BX
 	JEQ          same13
-	MOVQ         R15, BX
-	VBROADCASTSS (SI)(R15*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same13:
 	VPMOVSXBD    (AX), Z19
@@ -186,13 +186,13 @@ same13:
 	VADDPS       Z20, Z12, Z12
 	VMULPS       64(R14), Z19, Z19
 	VADDPS       Z19, Z16, Z16
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R15, BX
+	CMPQ         DI, BX
 	JEQ          same14
-	MOVQ         R15, BX
-	VBROADCASTSS (SI)(R15*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same14:
 	VPMOVSXBD 32(AX), Z19
@@ -249,6 +249,9 @@ made6:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -376,13 +379,13 @@ stripe26:
 	TESTQ        R8, R8
 	JLE          end27
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same28
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same28:
 	VPMOVSXBD    (AX), Z15
@@ -403,13 +406,13 @@ same28:
 	VADDPS       Z16, Z8, Z8
 	VMULPS       64(R10)(R13*2), Z15, Z15
 	VADDPS       Z15, Z12, Z12
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same29
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same29:
 	VPMOVSXBD 32(AX), Z15
@@ -457,6 +460,9 @@ made21:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -568,13 +574,13 @@ stripe41:
 	TESTQ        R8, R8
 	JLE          end42
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same43
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same43:
 	VPMOVSXBD    (AX), Z11
@@ -591,13 +597,13 @@ same43:
 	VADDPS       Z12, Z4, Z4
 	VMULPS       64(R10)(R13*1), Z11, Z11
 	VADDPS       Z11, Z8, Z8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same44
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same44:
 	VPMOVSXBD 32(AX), Z11
@@ -637,6 +643,9 @@ made36:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -729,13 +738,13 @@ stripe55:
 	TESTQ        R8, R8
 	JLE          end56
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same57
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same57:
 	VPMOVSXBD    (AX), Z7
@@ -748,13 +757,13 @@ same57:
 	VMULPS       Z0, Z7, Z7
 	VMULPS       64(R10), Z7, Z7
 	VADDPS       Z7, Z4, Z4
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same58
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same58:
 	VPMOVSXBD 32(AX), Z7
@@ -786,6 +795,9 @@ made50:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -862,9 +874,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-112
+TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $0-120
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -1013,13 +1025,13 @@ stripe11:
 	TESTQ        R8, R8
 	JLE          end12
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R15, BX
+	CMPQ         DI, BX
 	JEQ          same13
-	MOVQ         R15, BX
-	VBROADCASTSS (SI)(R15*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same13:
 	VPMOVZXBD    (AX), Z19
@@ -1044,13 +1056,13 @@ same13:
 	VADDPS       Z20, Z12, Z12
 	VMULPS       64(R14), Z19, Z19
 	VADDPS       Z19, Z16, Z16
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R15, BX
+	CMPQ         DI, BX
 	JEQ          same14
-	MOVQ         R15, BX
-	VBROADCASTSS (SI)(R15*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same14:
 	VPMOVZXBD 32(AX), Z19
@@ -1107,6 +1119,9 @@ made6:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -1234,13 +1249,13 @@ stripe26:
 	TESTQ        R8, R8
 	JLE          end27
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same28
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same28:
 	VPMOVZXBD    (AX), Z15
@@ -1261,13 +1276,13 @@ same28:
 	VADDPS       Z16, Z8, Z8
 	VMULPS       64(R10)(R13*2), Z15, Z15
 	VADDPS       Z15, Z12, Z12
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same29
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same29:
 	VPMOVZXBD 32(AX), Z15
@@ -1315,6 +1330,9 @@ made21:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -1426,13 +1444,13 @@ stripe41:
 	TESTQ        R8, R8
 	JLE          end42
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same43
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same43:
 	VPMOVZXBD    (AX), Z11
@@ -1449,13 +1467,13 @@ same43:
 	VADDPS       Z12, Z4, Z4
 	VMULPS       64(R10)(R13*1), Z11, Z11
 	VADDPS       Z11, Z8, Z8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R14, BX
+	CMPQ         DI, BX
 	JEQ          same44
-	MOVQ         R14, BX
-	VBROADCASTSS (SI)(R14*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same44:
 	VPMOVZXBD 32(AX), Z11
@@ -1495,6 +1513,9 @@ made36:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -1587,13 +1608,13 @@ stripe55:
 	TESTQ        R8, R8
 	JLE          end56
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same57
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same57:
 	VPMOVZXBD    (AX), Z7
@@ -1606,13 +1627,13 @@ same57:
 	VMULPS       Z0, Z7, Z7
 	VMULPS       64(R10), Z7, Z7
 	VADDPS       Z7, Z4, Z4
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same58
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Z0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Z0
 
 same58:
 	VPMOVZXBD 32(AX), Z7
@@ -1644,6 +1665,9 @@ made50:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -1720,9 +1744,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-112
+TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $0-120
 	MOVQ    q+0(FP), AX
 	MOVQ    scale+24(FP), SI
 	MOVQ    zero+32(FP), DI
@@ -1958,6 +1982,9 @@ end6:
 	MOVQ      scaleRow+104(FP), SI
 	ADDQ      scale+24(FP), SI
 	MOVQ      SI, scale+24(FP)
+	MOVQ      zeroRow+112(FP), DI
+	ADDQ      zero+32(FP), DI
+	MOVQ      DI, zero+32(FP)
 	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
@@ -2146,6 +2173,9 @@ end15:
 	MOVQ      scaleRow+104(FP), SI
 	ADDQ      scale+24(FP), SI
 	MOVQ      SI, scale+24(FP)
+	MOVQ      zeroRow+112(FP), DI
+	ADDQ      zero+32(FP), DI
+	MOVQ      DI, zero+32(FP)
 	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
@@ -2296,6 +2326,9 @@ end24:
 	MOVQ      scaleRow+104(FP), SI
 	ADDQ      scale+24(FP), SI
 	MOVQ      SI, scale+24(FP)
+	MOVQ      zeroRow+112(FP), DI
+	ADDQ      zero+32(FP), DI
+	MOVQ      DI, zero+32(FP)
 	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
@@ -2405,6 +2438,9 @@ end32:
 	MOVQ      scaleRow+104(FP), SI
 	ADDQ      scale+24(FP), SI
 	MOVQ      SI, scale+24(FP)
+	MOVQ      zeroRow+112(FP), DI
+	ADDQ      zero+32(FP), DI
+	MOVQ      DI, zero+32(FP)
 	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
@@ -2487,9 +2523,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-112
+TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-120
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -2617,13 +2653,13 @@ stripe10:
 	TESTQ        R8, R8
 	JLE          end11
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same12
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Y0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
 
 same12:
 	VPMOVSXBD    (AX), Y11
@@ -2646,13 +2682,13 @@ same12:
 	VMULPS       Y0, Y11, Y11
 	VMULPS       96(R12), Y11, Y11
 	VADDPS       Y11, Y6, Y6
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same13
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Y0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
 
 same13:
 	VPMOVSXBD 32(AX), Y11
@@ -2698,6 +2734,9 @@ made5:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R10
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
@@ -2800,9 +2839,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int)
+// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-112
+TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-120
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -2930,13 +2969,13 @@ stripe10:
 	TESTQ        R8, R8
 	JLE          end11
 	PREFETCHT0   2048(AX)
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same12
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Y0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
 
 same12:
 	VPMOVZXBD    (AX), Y11
@@ -2959,13 +2998,13 @@ same12:
 	VMULPS       Y0, Y11, Y11
 	VMULPS       96(R12), Y11, Y11
 	VADDPS       Y11, Y6, Y6
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	CMPQ         R13, BX
+	CMPQ         DI, BX
 	JEQ          same13
-	MOVQ         R13, BX
-	VBROADCASTSS (SI)(R13*4), Y0
+	MOVQ         DI, BX
+	VBROADCASTSS (SI)(DI*4), Y0
 
 same13:
 	VPMOVZXBD 32(AX), Y11
@@ -3011,6 +3050,9 @@ made5:
 	MOVQ    scaleRow+104(FP), SI
 	ADDQ    scale+24(FP), SI
 	MOVQ    SI, scale+24(FP)
+	MOVQ    zeroRow+112(FP), DI
+	ADDQ    zero+32(FP), DI
+	MOVQ    DI, zero+32(FP)
 	ADDQ    $0x00000100, R10
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX

@@ -31,10 +31,10 @@ func weightStripes(c *build.Context) {
 			if t.widen == "" {
 				doc = "weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first."
 			}
-			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow int)",
+			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)",
 				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
-				"There are so many columns of codes and scales, which lie bytes apart; their zero points are the same ones"+
-					either(t.widen == "", ".", ", or none where zero is nil."))
+				"There are so many columns of codes, scales and zero points, which lie bytes apart"+
+					either(t.widen == "", ".", "; where zero is nil there are no zero points."))
 			w.sums()
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
@@ -128,7 +128,7 @@ func (w weightReader) nextColumn(column string) {
 	for _, moved := range []struct {
 		name, row string
 		to        reg.GPVirtual
-	}{{"q", "qRow", w.q}, {"scale", "scaleRow", w.scale}} {
+	}{{"q", "qRow", w.q}, {"scale", "scaleRow", w.scale}, {"zero", "zeroRow", w.zero}} {
 		c.MOVQ(place(c, moved.row), moved.to)
 		c.ADDQ(place(c, moved.name), moved.to)
 		c.MOVQ(moved.to, place(c, moved.name))
