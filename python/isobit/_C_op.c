@@ -177,15 +177,15 @@ static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t narg
 
 /* ---- registration ---- */
 
-/* set_function(op, function): what records a call for autograd, of the inputs and the tuple of attributes. op: direct
- */
+/* set_function(direct, function): what records a call for autograd, of the inputs and the tuple of attributes. */
 PyObject *op_set_function(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *direct, *function;
-  if (!PyArg_ParseTuple(args, "OO", &direct, &function)) return NULL;
-  op *o = PyCFunction_Check(direct) ? PyCapsule_GetPointer(PyCFunction_GetSelf(direct), "isobit.op") : NULL;
-  if (!o) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "set_function: want an op");
-  Py_INCREF(o->function = function);
+  if (!PyArg_ParseTuple(args, "O!O", &PyCFunction_Type, &direct, &function)) return NULL;
+  op *o = PyCapsule_GetPointer(PyCFunction_GetSelf(direct), "isobit.op");
+  if (!o) return NULL;
+  Py_INCREF(function);
+  o->function = function;
   Py_RETURN_NONE;
 }
 
