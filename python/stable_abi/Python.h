@@ -71,6 +71,7 @@ typedef struct PyMethodDef {
   const char *ml_doc;
 } PyMethodDef;
 #define METH_VARARGS 0x0001
+#define METH_KEYWORDS 0x0002
 #define METH_NOARGS 0x0004
 #define METH_O 0x0008
 #define METH_FASTCALL 0x0080
