@@ -97,9 +97,9 @@ func (a *arithmetic) function(k *kernel, emit func(k *kernel, x, y value) value)
 // chooseArithmetic writes what runs a loop and reports whether there is one.
 func chooseArithmetic(b *strings.Builder) {
 	b.WriteString("// runArithmetic runs the loop of an operation, a kind of numbers and an instruction set, and reports whether there is one.\n")
-	b.WriteString("func runArithmetic(of arithmetic, kind, avx512 int, z, x, y *uint8, xNumber, yNumber bool, n int) bool {\nswitch int(of)<<3 | kind<<1 | avx512 {\n")
+	b.WriteString("func runArithmetic(of arithmetic, kind, avx512 int, z, x, y *uint8, xNumber, yNumber bool, n int) bool {\nswitch int(of)*8 + kind*2 + avx512 {\n")
 	eachArithmetic(func(a *arithmetic, kind int, t *storage, isa *isa, _ func(k *kernel, x, y value) value) {
-		fmt.Fprintf(b, "case int(%sOf)<<3 | %d<<1 | %d:\n%s(z, x, y, xNumber, yNumber, n)\n", a.name, kind, either(isa == avx512, 1, 0), a.name+isa.name+t.name)
+		fmt.Fprintf(b, "case int(%sOf)*8 + %d:\n%s(z, x, y, xNumber, yNumber, n)\n", a.name, kind*2+either(isa == avx512, 1, 0), a.name+isa.name+t.name)
 	})
 	b.WriteString("default:\nreturn false\n}\nreturn true\n}\n")
 }

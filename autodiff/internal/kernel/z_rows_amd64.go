@@ -186,78 +186,78 @@ func runF64(v vector, avx512 bool, z *float64, x *float64, y *float64, a float64
 
 // runArithmetic runs the loop of an operation, a kind of numbers and an instruction set, and reports whether there is one.
 func runArithmetic(of arithmetic, kind, avx512 int, z, x, y *uint8, xNumber, yNumber bool, n int) bool {
-	switch int(of)<<3 | kind<<1 | avx512 {
-	case int(addOf)<<3 | 0<<1 | 1:
+	switch int(of)*8 + kind*2 + avx512 {
+	case int(addOf)*8 + 1:
 		addAVX512F32(z, x, y, xNumber, yNumber, n)
-	case int(addOf)<<3 | 0<<1 | 0:
+	case int(addOf)*8 + 0:
 		addAVX2F32(z, x, y, xNumber, yNumber, n)
-	case int(addOf)<<3 | 1<<1 | 1:
+	case int(addOf)*8 + 3:
 		addAVX512F64(z, x, y, xNumber, yNumber, n)
-	case int(addOf)<<3 | 1<<1 | 0:
+	case int(addOf)*8 + 2:
 		addAVX2F64(z, x, y, xNumber, yNumber, n)
-	case int(addOf)<<3 | 2<<1 | 1:
+	case int(addOf)*8 + 5:
 		addAVX512I32(z, x, y, xNumber, yNumber, n)
-	case int(addOf)<<3 | 2<<1 | 0:
+	case int(addOf)*8 + 4:
 		addAVX2I32(z, x, y, xNumber, yNumber, n)
-	case int(addOf)<<3 | 3<<1 | 1:
+	case int(addOf)*8 + 7:
 		addAVX512I64(z, x, y, xNumber, yNumber, n)
-	case int(addOf)<<3 | 3<<1 | 0:
+	case int(addOf)*8 + 6:
 		addAVX2I64(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 0<<1 | 1:
+	case int(subOf)*8 + 1:
 		subAVX512F32(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 0<<1 | 0:
+	case int(subOf)*8 + 0:
 		subAVX2F32(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 1<<1 | 1:
+	case int(subOf)*8 + 3:
 		subAVX512F64(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 1<<1 | 0:
+	case int(subOf)*8 + 2:
 		subAVX2F64(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 2<<1 | 1:
+	case int(subOf)*8 + 5:
 		subAVX512I32(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 2<<1 | 0:
+	case int(subOf)*8 + 4:
 		subAVX2I32(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 3<<1 | 1:
+	case int(subOf)*8 + 7:
 		subAVX512I64(z, x, y, xNumber, yNumber, n)
-	case int(subOf)<<3 | 3<<1 | 0:
+	case int(subOf)*8 + 6:
 		subAVX2I64(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 0<<1 | 1:
+	case int(mulOf)*8 + 1:
 		mulAVX512F32(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 0<<1 | 0:
+	case int(mulOf)*8 + 0:
 		mulAVX2F32(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 1<<1 | 1:
+	case int(mulOf)*8 + 3:
 		mulAVX512F64(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 1<<1 | 0:
+	case int(mulOf)*8 + 2:
 		mulAVX2F64(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 2<<1 | 1:
+	case int(mulOf)*8 + 5:
 		mulAVX512I32(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 2<<1 | 0:
+	case int(mulOf)*8 + 4:
 		mulAVX2I32(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 3<<1 | 1:
+	case int(mulOf)*8 + 7:
 		mulAVX512I64(z, x, y, xNumber, yNumber, n)
-	case int(mulOf)<<3 | 3<<1 | 0:
+	case int(mulOf)*8 + 6:
 		mulAVX2I64(z, x, y, xNumber, yNumber, n)
-	case int(divOf)<<3 | 0<<1 | 1:
+	case int(divOf)*8 + 1:
 		divAVX512F32(z, x, y, xNumber, yNumber, n)
-	case int(divOf)<<3 | 0<<1 | 0:
+	case int(divOf)*8 + 0:
 		divAVX2F32(z, x, y, xNumber, yNumber, n)
-	case int(divOf)<<3 | 1<<1 | 1:
+	case int(divOf)*8 + 3:
 		divAVX512F64(z, x, y, xNumber, yNumber, n)
-	case int(divOf)<<3 | 1<<1 | 0:
+	case int(divOf)*8 + 2:
 		divAVX2F64(z, x, y, xNumber, yNumber, n)
-	case int(maxOf)<<3 | 0<<1 | 1:
+	case int(maxOf)*8 + 1:
 		maxAVX512F32(z, x, y, xNumber, yNumber, n)
-	case int(maxOf)<<3 | 0<<1 | 0:
+	case int(maxOf)*8 + 0:
 		maxAVX2F32(z, x, y, xNumber, yNumber, n)
-	case int(maxOf)<<3 | 1<<1 | 1:
+	case int(maxOf)*8 + 3:
 		maxAVX512F64(z, x, y, xNumber, yNumber, n)
-	case int(maxOf)<<3 | 1<<1 | 0:
+	case int(maxOf)*8 + 2:
 		maxAVX2F64(z, x, y, xNumber, yNumber, n)
-	case int(minOf)<<3 | 0<<1 | 1:
+	case int(minOf)*8 + 1:
 		minAVX512F32(z, x, y, xNumber, yNumber, n)
-	case int(minOf)<<3 | 0<<1 | 0:
+	case int(minOf)*8 + 0:
 		minAVX2F32(z, x, y, xNumber, yNumber, n)
-	case int(minOf)<<3 | 1<<1 | 1:
+	case int(minOf)*8 + 3:
 		minAVX512F64(z, x, y, xNumber, yNumber, n)
-	case int(minOf)<<3 | 1<<1 | 0:
+	case int(minOf)*8 + 2:
 		minAVX2F64(z, x, y, xNumber, yNumber, n)
 	default:
 		return false
