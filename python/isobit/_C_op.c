@@ -95,8 +95,7 @@ static int records(const call *c, PyObject *const *args, Py_ssize_t nargs) {
     int cast = t->cast ? autocast_is_enabled() : 0;
     if (cast) return cast < 0 ? -1 : 0;
   }
-  int elsewhere = mode_is_active();
-  if (!elsewhere) elsewhere = transform_is_active();
+  int elsewhere = transform_is_active(); /* modes are found by what the function calls */
   return elsewhere < 0 ? -1 : !elsewhere;
 }
 

@@ -263,7 +263,7 @@ class Op:
 
     def with_gradient(self, *args: Any) -> Any:
         """The call as a step of another op's gradient, which may be differentiated, too."""
-        y = NotImplemented if is_dynamo_compiling() else self.fast(*args)
+        y = NotImplemented if is_dynamo_compiling() else self.direct(*args)
         return self.apply(*args) if y is NotImplemented else y
 
     def apply(self, *args: Any) -> Any:
