@@ -89,7 +89,7 @@ def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor |
 
 _OP.differentiable(_setup_context, _backward, _jvp, again=True)
 register(_OP, _vmap)
-_direct = _OP.direct
+_direct, _turned = _OP.direct, _OP.turned
 
 
 KINDS = (Tensor, torch.nn.Parameter)
@@ -143,7 +143,10 @@ def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> An
     ):
         return NotImplemented
     try:
-        return _direct(input, other.t() if turned else other, bias)
+        y = NotImplemented
+        if turned and not (other.requires_grad and torch.is_grad_enabled()):
+            y = _turned(input, other, bias)
+        return _direct(input, other.t() if turned else other, bias) if y is NotImplemented else y
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
 
