@@ -19,7 +19,7 @@ type seen struct {
 	way     int  // as which jobs,
 	jobs    int64
 	cost    int64
-	threads int
+	threads int  // that there were for it
 	strands bool // readsStrands
 	args    [MaxArgs]seenArg
 	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
@@ -45,6 +45,20 @@ var beforeAgain func()
 // memory are parted anew (strands.go).
 func (pl *plan) keepsCalls(f *groupedPlan) {
 	if len(f.regions) == 1 && f.packed < 0 && !f.args.Stream && tensor.NumElements(f.shape) <= jobSize {
+		pl.calls = &sync.Pool{New: func() any { return newCall() }}
+	}
+}
+
+// keepsFew has a plan keep its calls whose runs ask for nothing but addresses that may change, if it writes few elements.
+func (pl *plan) keepsFew() {
+	elements := int64(0)
+	for i, a := range pl.problem.op.args {
+		if a.out && pl.problem.types[i] != tensor.None {
+			elements += tensor.NumElements(pl.problem.shapes[i])
+		}
+	}
+	if elements <= jobSize {
+		pl.alike = true
 		pl.calls = &sync.Pool{New: func() any { return newCall() }}
 	}
 }
@@ -111,7 +125,7 @@ func (f *groupedPlan) startsAgain(c *call, l *layout, operands int) {
 // be checked.
 func (c *call) recall() bool {
 	s := &c.seen
-	s.again, s.laid = false, false
+	s.again, s.laid = false, c.plan.alike
 	if !s.known || oneByOne || s.threads != c.threads || s.strands != readsStrands || len(c.args) != len(c.problem.op.args) {
 		return false
 	}
@@ -152,7 +166,7 @@ func (c *call) remember() {
 	for i := range c.args {
 		s.args[i].note(&c.args[i], c.places[i])
 	}
-	s.known, s.threads, s.strands = true, c.threads, readsStrands
+	s.known, s.strands = true, readsStrands
 }
 
 func (a *seenArg) note(v *tensor.View, at place) {

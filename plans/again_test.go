@@ -19,9 +19,6 @@ func TestAgain(t *testing.T) {
 	forEachOp(t, testcase.Small, 20, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
 		plan, err := plans.Select(0, c.Problem, plans.Preference{Row: anyRow(r, c), Threads: 1})
 		require.NoError(t, err)
-		if plan.SKU().Category != plans.Quantization {
-			return // no plan of theirs keeps calls
-		}
 		c.ExpandParams(r)
 		want := defined(t, c)
 		defer plans.SetBeforeAgain(func() { again[c.Op.Name]++ })()
@@ -36,7 +33,7 @@ func TestAgain(t *testing.T) {
 			free()
 		}
 	})
-	for _, op := range []string{"quantize_per_tensor", "fake_quantize_per_channel_backward", "choose_qparams_per_token", "dynamic_quantize_per_token"} {
+	for _, op := range []string{"quantize_per_tensor", "fake_quantize_per_channel_backward", "choose_qparams_per_token", "dynamic_quantize_per_token", "embedding", "embedding_backward", "grid_sample", "grid_sample_backward", "matmul", "weight_only_linear"} {
 		assert.NotZero(t, again[op], op)
 	}
 }

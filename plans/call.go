@@ -93,7 +93,7 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	if c.recall() {
 		return pl.runAgain(c)
 	}
-	c.seen.known, c.seen.elements = false, 0
+	c.seen.known, c.seen.elements, c.seen.threads = false, 0, c.threads
 	if err := pl.checkArgs(c); err != nil {
 		return err
 	}

@@ -71,16 +71,27 @@ var gridSample = op{
 			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := sampleFramed(framed)
-		pl.run = func(c *call) error {
+		const byTiles, byImages = 0, 1
+		way := func(c *call) int {
 			c.sampler = *s
 			c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
-			byRows := c.readsRows(sampleInput, cpu.SamplesRows)
-			if !byRows && c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
+			switch {
+			case c.readsRows(sampleInput, cpu.SamplesRows):
+			case c.framed(framed, &c.sampler, cost, false, false, sampleOutput):
+				return byImages
+			default:
+				c.sampler.joinImages(c, sampleInput, sampleGrid, cost)
+			}
+			return byTiles
+		}
+		pl.keepsFew()
+		pl.run = func(c *call) error {
+			if !c.seen.again { // else it is in c.sampler
+				c.seen.way = way(c)
+			}
+			if c.seen.way == byImages {
 				c.parallel(s.batch, cost, small)
 				return nil
-			}
-			if !byRows {
-				c.sampler.joinImages(c, sampleInput, sampleGrid, cost)
 			}
 			c.parallel(c.sampler.tiles(), cost, job)
 			return nil

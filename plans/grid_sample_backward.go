@@ -75,6 +75,7 @@ var gridSampleBackward = op{
 		together := p.has("grad_grid") && p.has("grad_input") && s.channels <= cpu.MostFramedSums
 		small := gradientsFramed(framed, together, scatter.job, scatter.perImage)
 		cost := s.cost(6)
+		pl.keepsFew()
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads

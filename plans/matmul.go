@@ -61,6 +61,7 @@ var matmul = op{
 		if mm.batch >= leastProducts && !p.has("bias") {
 			turned, others = mm.TakesBatch(mm.m, mm.n, mm.k)
 		}
+		pl.keepsFew()
 		products := mm.products
 		small := func(c *call) error {
 			c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), products)

@@ -103,6 +103,7 @@ type plan struct {
 	check       func(c *call) error
 	run         func(c *call) error
 	calls       *sync.Pool // its own (again.go), or nil
+	alike       bool       // each run is one that such a call may repeat
 }
 
 // Select checks the problem and picks the first row that takes it. The stream is

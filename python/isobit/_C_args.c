@@ -138,13 +138,18 @@ int read_attribute(call *c, int i, PyObject *o) {
 
 /* ---- inputs ---- */
 
+static void take_extents(call *c, int i, const int64_t *extents, int64_t rank) {
+  DLTensor *t = &c->args[i].t;
+  t->ndim = (int32_t)rank;
+  t->shape = c->extents[i];
+  memcpy(t->shape, extents, (size_t)rank * sizeof *extents);
+}
+
 void take_shape(call *c, int i, const int64_t *extents, int64_t rank, DLDataType dtype) {
   DLTensor *t = &c->args[i].t;
   t->device.device_type = kDLExtDev;
   t->dtype = dtype;
-  t->ndim = (int32_t)rank;
-  t->shape = c->extents[i];
-  memcpy(t->shape, extents, (size_t)rank * sizeof *extents);
+  take_extents(c, i, extents, rank);
 }
 
 /* The type and shape of a fake tensor or one on meta, whose extents are ints. */
@@ -166,11 +171,22 @@ static int read_shape(call *c, int i, PyObject *o) {
   return 0;
 }
 
+/* Exchanges the dimensions of a matrix. */
+static int turn(call *c, DLTensor *t) {
+  if (t->ndim != 2) return -1;
+  c->steps[0] = t->strides ? t->strides[1] : 1;
+  c->steps[1] = t->strides ? t->strides[0] : t->shape[1];
+  take_extents(c, 1, (int64_t[]){t->shape[1], t->shape[0]}, 2);
+  t->strides = c->steps;
+  return 0;
+}
+
 int take(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
   int direct = c->strict || is_plain(o);
   int failed = !direct || (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, t->marked));
   c->taken[i] = (unsigned char)direct;
+  if (!failed && c->turned && i == 1) failed = turn(c, &c->args[1].t); /* without an exception: turned is not strict */
   if (!failed && c->args[i].t.ndim > MAX_RANK) {
     PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->marked,
                  (int)c->args[i].t.ndim, MAX_RANK);

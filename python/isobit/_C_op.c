@@ -3,12 +3,13 @@
  *
  * A call's positional arguments: the inputs (tensor, Python number where a
  * parameter may be one, None where absent), the attributes, and optionally the
- * outputs (None: allocate). Five callables share the code:
+ * outputs (None: allocate). Six callables share the code:
  *   run    checks everything and raises
  *   fast   answers NotImplemented where the call needs torch's dispatcher: a
  *          gradient is wanted, a mode is active, a tensor is not plain, or no
  *          plan takes the problem (the dispatcher's path then says why)
  *   direct as fast, but where a gradient is all that it needs, autograd's function is called
+ *   turned as fast, of a second input that is a matrix whose dimensions come exchanged
  *   check  as fast, but computes nothing and answers None: whether fast would
  *   infer  as run, for fake tensors: raises what types and shapes are reason for, and answers None */
 #include "_C_op.h"
@@ -95,8 +96,7 @@ static int records(const call *c, PyObject *const *args, Py_ssize_t nargs) {
     int cast = t->cast ? autocast_is_enabled() : 0;
     if (cast) return cast < 0 ? -1 : 0;
   }
-  int elsewhere = mode_is_active();
-  if (!elsewhere) elsewhere = transform_is_active();
+  int elsewhere = transform_is_active(); /* modes are found by what the function calls */
   return elsewhere < 0 ? -1 : !elsewhere;
 }
 
@@ -109,19 +109,19 @@ static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t room)
   return tuple;
 }
 
-/* autograd's function of the inputs and, as one, the attributes, if any: it looks at each argument. */
+/* autograd's function of the inputs and, where there are attributes, of all arguments as one: it looks at each. */
 static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   if (!o->function || records(c, args, nargs) <= 0) return NULL;
-  PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *attributes = NULL;
-  if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, attributes = tuple_of(args + o->n_in, o->n_attr, o->n_attr));
-  PyObject *result = all && (attributes || !o->n_attr) ? PyObject_Call(o->function, all, NULL) : NULL;
+  PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *whole = NULL;
+  if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, whole = tuple_of(args, o->n_in + o->n_attr, o->n_in + o->n_attr));
+  PyObject *result = all && (whole || !o->n_attr) ? PyObject_Call(o->function, all, NULL) : NULL;
   Py_XDECREF(all);
   c->missed = !result && PyErr_ExceptionMatches(torch.elsewhere);
   return result;
 }
 
-enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4, RECORD = 8 }; /* see call */
+enum { STRICT = 1, ONLY_CHECK = 2, ONLY_SHAPES = 4, RECORD = 8, TURNED = 16 }; /* see call */
 
 static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int flags) {
   call c;
@@ -130,6 +130,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   c.strict = flags & STRICT;
   c.only_check = flags & ONLY_CHECK;
   c.only_shapes = flags & ONLY_SHAPES;
+  c.turned = flags & TURNED;
   c.missed = c.differentiated = 0;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
@@ -168,6 +169,9 @@ static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs
 static PyObject *op_direct(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   return invoke(self, args, nargs, RECORD);
 }
+static PyObject *op_turned(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  return invoke(self, args, nargs, TURNED);
+}
 static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   return invoke(self, args, nargs, ONLY_CHECK);
 }
@@ -177,7 +181,7 @@ static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t narg
 
 /* ---- registration ---- */
 
-/* set_function(direct, function): what records a call for autograd, of the inputs and the tuple of attributes. */
+/* set_function(direct, function): what records a call for autograd, of the inputs and the tuple of all arguments. */
 PyObject *op_set_function(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *direct, *function;
@@ -246,14 +250,15 @@ static int define_op(op *o, PyObject *args) {
   return 0;
 }
 
-/* define(name, plan, inputs, attributes, outputs) -> (run, fast, direct, check, infer); see _signature.py */
+/* define(name, plan, inputs, attributes, outputs) -> (run, fast, direct, turned, check, infer); see _signature.py */
 PyObject *op_define(PyObject *module, PyObject *args) {
   (void)module;
   static int next_id;
-  static PyMethodDef methods[5] = {
+  static PyMethodDef methods[] = {
       {"run", (PyCFunction)(void (*)(void))op_run, METH_FASTCALL, NULL},
       {"fast", (PyCFunction)(void (*)(void))op_fast, METH_FASTCALL, NULL},
       {"direct", (PyCFunction)(void (*)(void))op_direct, METH_FASTCALL, NULL},
+      {"turned", (PyCFunction)(void (*)(void))op_turned, METH_FASTCALL, NULL},
       {"check", (PyCFunction)(void (*)(void))op_check, METH_FASTCALL, NULL},
       {"infer", (PyCFunction)(void (*)(void))op_infer, METH_FASTCALL, NULL},
   };
@@ -268,10 +273,13 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   o->id = next_id++;
   Py_INCREF(args);
   o->spec = args;
-  PyObject *calls =
-      Py_BuildValue("NNNNN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL),
-                    PyCFunction_NewEx(&methods[2], self, NULL), PyCFunction_NewEx(&methods[3], self, NULL),
-                    PyCFunction_NewEx(&methods[4], self, NULL));
+  Py_ssize_t n = sizeof methods / sizeof *methods;
+  PyObject *calls = PyTuple_New(n);
+  for (Py_ssize_t i = 0; calls && i < n; i++) {
+    PyObject *callable = PyCFunction_NewEx(&methods[i], self, NULL);
+    if (!callable) Py_CLEAR(calls);
+    if (callable) PyTuple_SetItem(calls, i, callable);
+  }
   Py_DECREF(self);
   return calls;
 }

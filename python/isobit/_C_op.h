@@ -78,12 +78,14 @@ typedef struct {
   int differentiated; /* ... since a gradient is wanted */
   int only_check; /* nothing is computed */
   int only_shapes; /* tensors have no memory */
+  int turned; /* input 1 is a matrix that comes with its dimensions exchanged */
   int n;
   tensor_arg args[MAX_ARGS];
   unsigned char present[MAX_ARGS], taken[MAX_ARGS], given[MAX_ARGS]; /* given: by out= */
   value values[MAX_ATTRS];
   PyObject *made[MAX_ARGS]; /* new references to outputs */
-  int64_t extents[MAX_ARGS][MAX_RANK]; /* where only_shapes */
+  int64_t extents[MAX_ARGS][MAX_RANK]; /* where only_shapes, and of what is turned */
+  int64_t steps[2]; /* of what is turned */
 } call;
 
 /* _C_args.c and _C_output.c: each 0, or -1 with an exception or, in a fast call, with missed set */

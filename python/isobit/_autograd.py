@@ -35,11 +35,11 @@ def packed_function(
     backward: Kernel,
     jvp: Kernel,
 ) -> Kernel:
-    """A function of so many inputs and, where there are attributes, of the tuple of them, since autograd looks at each
-    argument; otherwise is called where fast does not take a call. It has no part for torch.func."""
+    """A function of so many inputs and, where there are attributes, of the tuple of all arguments, since autograd looks at
+    each of its own; otherwise is called where fast does not take a call. It has no part for torch.func."""
 
     def forward(ctx: Any, *args: Any) -> Any:
-        args = args[:count] + args[-1] if is_packed else args
+        args = args[-1] if is_packed else args
         y = fast(*args)
         if y is NotImplemented:
             y = otherwise(*args)

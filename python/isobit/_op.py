@@ -59,7 +59,7 @@ class Op:
         self.name = schema.partition("(")[0]
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
-        self.run, self.fast, self.direct, self.check, self.infer = _C.define(
+        self.run, self.fast, self.direct, self.turned, self.check, self.infer = _C.define(
             self.name, plan, *self.signature.for_extension()
         )
         self.of_transform: Callable[..., Any] | None = None  # the autograd kernel within torch.func
@@ -220,7 +220,7 @@ class Op:
             packed_function(self.name, count, is_packed, self.fast, otherwise, *rules)
             for otherwise in (self.dispatch, elsewhere)
         )
-        self.apply_eager = (lambda *args: packed(*args[:count], args[count:])) if is_packed else packed
+        self.apply_eager = (lambda *args: packed(*args[:count], args)) if is_packed else packed
         _C.set_function(self.direct, direct)
         # torch.func needs this form, whose call costs 15 us more.
         self.transformed = function_named(
@@ -263,7 +263,7 @@ class Op:
 
     def with_gradient(self, *args: Any) -> Any:
         """The call as a step of another op's gradient, which may be differentiated, too."""
-        y = NotImplemented if is_dynamo_compiling() else self.fast(*args)
+        y = NotImplemented if is_dynamo_compiling() else self.direct(*args)
         return self.apply(*args) if y is NotImplemented else y
 
     def apply(self, *args: Any) -> Any:

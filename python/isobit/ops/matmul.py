@@ -89,7 +89,7 @@ def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor |
 
 _OP.differentiable(_setup_context, _backward, _jvp, again=True)
 register(_OP, _vmap)
-_fast = _OP.fast
+_direct, _turned = _OP.direct, _OP.turned
 
 
 KINDS = (Tensor, torch.nn.Parameter)
@@ -126,12 +126,12 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     whole = input.dim() == 2
     if not whole and (input.dim() == 0 or torch.is_grad_enabled()):
         return NotImplemented
-    y = attempt(op.fast, as_matrix(input), *rest)
+    y = attempt(op.direct, as_matrix(input), *rest)
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
 def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> Any:
-    """The direct call of two matrices, which others would delay: `fast` finds most of what speaks against it."""
+    """The direct call of two matrices, which others would delay: it finds most of what speaks against it."""
     if (
         is_dynamo_compiling()
         or type(input) not in KINDS
@@ -139,12 +139,14 @@ def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> An
         or input.dim() != 2
         or other.dim() != 2
         or torch._C._is_any_autocast_enabled()
-        or (other.requires_grad and torch.is_grad_enabled())
         or (turned and is_traced())  # the step that turns it would be recorded
     ):
         return NotImplemented
     try:
-        return _fast(input, other.t() if turned else other, bias)
+        y = NotImplemented
+        if turned and not (other.requires_grad and torch.is_grad_enabled()):
+            y = _turned(input, other, bias)
+        return _direct(input, other.t() if turned else other, bias) if y is NotImplemented else y
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
 

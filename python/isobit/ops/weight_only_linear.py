@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from .._gradient import asked, kept, saving, widest
 from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
 from .dequantize import weights, weights_backward
-from .matmul import as_matrix, product, row_sums
+from .matmul import KINDS, as_matrix, direct, product, row_sums
 from .qparams import code_range
 from .quantized_linear import check_tensors
 
@@ -73,6 +74,11 @@ def weight_only_linear(
     dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [N, ceil(K / 2)], as
     quantize_per_channel_group makes them. Gradients reach input, scale, a float zero point and bias.
     ``out`` takes a copy of the result."""
+    if out is None and not is_dynamo_compiling() and type(input) in KINDS and type(weight) in KINDS and input.dim():
+        codes = weight.dtype if dtype is None else dtype
+        y = direct(_OP, input, weight, weight_scale, weight_zero_point, bias, group_size, codes, input.shape[-1])
+        if y is not NotImplemented:
+            return y
     check_tensors("weight_only_linear", input=input, weight=weight, weight_scale=weight_scale)
     if out is not None:
         f = partial(weight_only_linear, group_size=group_size, dtype=dtype)
