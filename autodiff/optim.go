@@ -45,6 +45,9 @@ func (p *Params[B]) each(f func(name string, v Value) error) error {
 		if x.err != nil {
 			return x.err
 		}
+		if p.buffers[name] {
+			continue
+		}
 		if err := f(name, x.v); err != nil {
 			return err
 		}
