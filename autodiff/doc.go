@@ -69,7 +69,8 @@
 // # Going on later
 //
 // Params.Save writes parameters and Optimizer.Save what an optimizer remembers of them,
-// both as safetensors. A program that loads the two goes on with the same bits.
+// both as safetensors. A program that loads the two goes on with the same bits;
+// what it reads of parameters that there are not waits until they are made.
 //
 // # Same bits
 //
