@@ -193,6 +193,20 @@ var networkCases = []testCase{
 	binaryCase("mse", OpMean, noise(2, 3), noise(2, 3), dyn.MSE),
 	{name: "layer_norm", op: OpNormalize, inputs: []data{noise(2, 4), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].LayerNorm(x[1], x[2], 1e-5) }},
 	{name: "group_norm", op: OpNormalize, inputs: []data{noise(2, 4, 3), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].GroupNorm(2, x[1], x[2], 1e-5) }},
+	{name: "batch_norm, to train", op: OpNormalize, inputs: []data{noise(3, 2, 2), noise(2), noise(2)}, f: func(x []dyn) dyn {
+		return x[0].BatchNorm(BatchNorm[Backend]{Weight: x[1], Bias: x[2]}, true, 0.1, 1e-5)
+	}},
+	{name: "batch_norm, to serve", op: OpDiv, inputs: []data{noise(2, 3), noise(3), noise(3), noise(3), positive(3)}, f: func(x []dyn) dyn {
+		return x[0].BatchNorm(BatchNorm[Backend]{x[1], x[2], x[3], x[4]}, false, 0.1, 1e-5)
+	}},
+	{name: "lstm", op: OpLinear, inputs: []data{noise(3, 2, 2), noise(8, 2), noise(8, 2), noise(8), noise(2, 2), noise(2, 2)}, f: func(x []dyn) dyn {
+		y, h, c := x[0].LSTM(Recurrent[Backend]{InWeight: x[1], HiddenWeight: x[2], HiddenBias: x[3]}, x[4], x[5])
+		return Cat(0, y, h.Add(c).Unsqueeze(0))
+	}},
+	{name: "gru", op: OpLinear, inputs: []data{noise(3, 2), noise(6, 2), noise(6, 2), noise(6), noise(6), noise(2)}, f: func(x []dyn) dyn {
+		y, h := x[0].GRU(Recurrent[Backend]{x[1], x[2], x[3], x[4]}, x[5])
+		return Cat(0, y, h.Unsqueeze(0))
+	}},
 	unaryCase("silu", OpSigmoid, noise(2, 3), dyn.Silu),
 	unaryCase("dropout", OpWhere, noise(2, 5), func(x dyn) dyn { return x.Dropout(0.4, 7) }),
 	unaryCase("interpolate", OpSelect, noise(1, 2, 3, 2), func(x dyn) dyn { return x.Interpolate(5, 4, SampleMode{}) }),

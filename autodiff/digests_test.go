@@ -32,7 +32,7 @@ func TestSameBitsOnEveryMachine(t *testing.T) {
 				text += fmt.Sprintln(c.name, loss, gradients)
 			}
 			return text
-		}, "d07b5150696f2f61139645e41fa05826c5b6f54e3faaddc8bac7c477b79b95d0"},
+		}, "be7b372715d00714810d24d0d7c334fa91187c9356fae712d4d919d9c772cfcd"},
 		{"graphs", func() string {
 			text := ""
 			for seed := range uint64(20) {

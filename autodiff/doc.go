@@ -17,8 +17,8 @@
 //
 // Tensors are Float[B], Int[B], Bool[B] and Quantized[B]. Only float tensors
 // carry gradients; codes of a Quantized pass them on by the straight-through
-// estimate. Tensors never change; only an Optimizer and Params.Load change
-// parameters, in place, and with a parameter what shares its elements: its
+// estimate. Tensors never change; only an Optimizer, Params.Load and the
+// training of BatchNorm change parameters, in place, and with a parameter what shares its elements: its
 // Inner, Detach, Track, Reshape, Unsqueeze and Cast to its own type. A graph that
 // saw other elements says so.
 //
@@ -31,8 +31,9 @@
 //	h := x.Conv2d(w, b, autodiff.Window{}).GroupNorm(4, gain, shift, 1e-5).Silu()
 //	h = h.Interpolate(64, 64, autodiff.SampleMode{})
 //
-// Attention, LayerNorm and RMSNorm, pooling, Embedding and Dropout are others. What differs between
-// training and serving, such as Dropout, is an argument of the network.
+// Attention, LSTM and GRU, LayerNorm and RMSNorm, pooling, Embedding and Dropout are others. What differs
+// between training and serving, such as Dropout, is an argument of the network. BatchNorm has one for it; its
+// running statistics are a Buffer of Params, which is saved with the parameters, and which no optimizer changes.
 //
 // # Errors
 //
@@ -68,7 +69,8 @@
 // # Going on later
 //
 // Params.Save writes parameters and Optimizer.Save what an optimizer remembers of them,
-// both as safetensors. A program that loads the two goes on with the same bits.
+// both as safetensors. A program that loads the two goes on with the same bits;
+// what it reads of parameters that there are not waits until they are made.
 //
 // # Same bits
 //

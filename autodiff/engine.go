@@ -269,3 +269,21 @@ func (e *engine) leafVar(v Value) (Value, error) {
 	n := &node{id: lastID.Add(1), leaf: true, out: infoOf(inner)}
 	return &variable{e: e, info: n.out, value: inner, node: n}, nil
 }
+
+// constant returns an untracked tensor that shares a tensor's elements, on inner backends too.
+func (e *engine) constant(v Value) (Value, error) {
+	inner, err := e.hold(v)
+	if err != nil {
+		return nil, err
+	}
+	defer e.letGo(v)
+	if t, ok := e.inner.(tracker); ok {
+		inner, err = t.constant(inner)
+	} else {
+		inner, err = inner.Share()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.wrap(inner, nil), nil
+}

@@ -10,7 +10,7 @@ import (
 // LayerNorm normalises the last dimension to mean 0 and variance 1, then
 // multiplies by the weight [n] and adds the bias [n], where they are present.
 func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
-	if err := x.normalizes("layer_norm", "[..., n]", 1, -1, weight, bias, eps); err != nil {
+	if err := x.normalizes("layer_norm", "[..., n]", 1, -1, eps, weight, bias); err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
@@ -21,7 +21,7 @@ func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
 // RMSNorm divides the last dimension by the root of its mean square, with eps added to that, and
 // multiplies by the weight [n], if it is present.
 func (x Float[B]) RMSNorm(weight Float[B], eps float64) Float[B] {
-	if err := x.normalizes("rms_norm", "[..., n]", 1, -1, weight, Float[B]{}, eps); err != nil {
+	if err := x.normalizes("rms_norm", "[..., n]", 1, -1, eps, weight); err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	return x.normalized(weight, Float[B]{}, func(x, weight, _ Float[B]) Float[B] {
@@ -33,7 +33,7 @@ func (x Float[B]) RMSNorm(weight Float[B], eps float64) Float[B] {
 // image to mean 0 and variance 1, then multiplies by the weight [c] and adds the bias [c] of each
 // channel, where they are present. One group for each channel is an instance normalisation.
 func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Float[B] {
-	err := x.normalizes("group_norm", "[n, c, ...]", 2, 1, weight, bias, eps)
+	err := x.normalizes("group_norm", "[n, c, ...]", 2, 1, eps, weight, bias)
 	if err == nil && (groups < 1 || x.Shape()[1]%groups != 0) {
 		err = fmt.Errorf("autodiff: group_norm: %d groups of x, which is %v; want a number that its %d channels are a multiple of", groups, x, x.Shape()[1])
 	}
@@ -47,15 +47,16 @@ func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Floa
 			each *= d
 		}
 		y := x.Reshape(n, groups, channels/groups*each).normalize(eps, false).Reshape(shape...)
-		perChannel := append([]int{channels}, slices.Repeat([]int{1}, len(shape)-2)...)
-		if weight.Present() {
-			weight = weight.Reshape(perChannel...)
-		}
-		if bias.Present() {
-			bias = bias.Reshape(perChannel...)
-		}
-		return y.scaled(weight, bias)
+		return y.scaled(weight.perChannel(len(shape)), bias.perChannel(len(shape)))
 	})
+}
+
+// perChannel makes x [c], if it is present, one that broadcasts with [n, c, ...].
+func (x Float[B]) perChannel(rank int) Float[B] {
+	if !x.Present() {
+		return x
+	}
+	return x.Reshape(append([]int{x.Len()}, slices.Repeat([]int{1}, rank-2)...)...)
 }
 
 func (x Float[B]) normalize(eps float64, aroundZero bool) Float[B] {
@@ -72,8 +73,9 @@ func (x Float[B]) scaled(weight, bias Float[B]) Float[B] {
 	return x
 }
 
-// normalizes checks what a normalisation is given: parameters have the extent of an axis.
-func (x Float[B]) normalizes(name, layout string, rank, axis int, weight, bias Float[B], eps float64) error {
+// normalizes checks what a normalisation is given: parameters, in the order of their names below, have the
+// extent of an axis.
+func (x Float[B]) normalizes(name, layout string, rank, axis int, eps float64, parameters ...Float[B]) error {
 	if err := x.Err(); err != nil {
 		return err
 	}
@@ -84,16 +86,13 @@ func (x Float[B]) normalizes(name, layout string, rank, axis int, weight, bias F
 		return fmt.Errorf("autodiff: %s: eps is %g; want 0 or more", name, eps)
 	}
 	want := Info{x.DType(), []int64{int64(x.extent(axis))}}
-	for _, p := range []struct {
-		name string
-		Float[B]
-	}{{"weight", weight}, {"bias", bias}} {
+	for i, p := range parameters {
 		switch {
 		case !p.Present():
 		case p.Err() != nil:
 			return p.Err()
 		case p.DType() != want.DType || !slices.Equal(p.v.Shape(), want.Shape):
-			return fmt.Errorf("autodiff: %s: the %s is %v; want %v, to go with x of %v", name, p.name, p.Float, want, x)
+			return fmt.Errorf("autodiff: %s: the %s is %v; want %v, to go with x of %v", name, [...]string{"weight", "bias", "running mean", "running variance"}[i], p, want, x)
 		}
 	}
 	return nil

@@ -26,6 +26,18 @@ func TestLayers(t *testing.T) {
 		of(math.Cos, 6, 2), of(func(i float64) float64 { return i / 10 }, 6),
 		Floats(be, []float64{1, 0.5, -1, 2}, 2, 2), row(float64(float32(0.1)), float64(float32(0.2))),
 	}
+	norm := BatchNorm[*CPU]{row(1, 2, 3), row(0, 1, -1), row(0, 0, 0), row(1, 1, 1)}
+	channels := of(math.Sin, 2, 3, 2)
+	trained := channels.BatchNorm(norm, true, 0.3, 1e-3)
+	channels.MulScalar(2).AddScalar(1).BatchNorm(norm, true, 0.3, 1e-3)
+	recurrent := func(gates int) Recurrent[*CPU] {
+		n := gates * 3
+		return Recurrent[*CPU]{of(math.Cos, n, 2), of(math.Sin, n, 3), of(func(i float64) float64 { return i / 10 }, n), of(math.Cos, n)}
+	}
+	none := Float[*CPU]{}
+	lstm, _, lstmC := of(math.Sin, 3, 2, 2).LSTM(recurrent(4), of(math.Cos, 2, 3), of(math.Sin, 2, 3))
+	plainLSTM, _, _ := of(math.Sin, 3, 2).LSTM(recurrent(4), none, none)
+	gru, gruH := of(math.Sin, 3, 2, 2).GRU(recurrent(3), of(math.Cos, 2, 3))
 	for name, c := range map[string]struct {
 		got  Float[*CPU]
 		want []float64
@@ -35,6 +47,15 @@ func TestLayers(t *testing.T) {
 		"nearest":           {image.Interpolate(5, 3, SampleMode{Mode: "nearest"}), []float64{1, 2, 4, 1, 2, 4, 0, 3, -2, 0, 3, -2, 7, 1, 1}},
 		"group_norm":        {g.GroupNorm(2, row(1, 2, 3, 4), row(0, 1, 0, -1), 1e-3).Slice(1, 2, 3), []float64{-2.54256533295, 1.62310834965, 4.10682214442, 2.62506104267, -1.45985063214, -4.39226392472}},
 		"rms_norm":          {g.RMSNorm(Float[*CPU]{}, 1e-3).Slice(1, 3, 4), []float64{-1.091165168, 0.21776773356, 1.32648598517, 1.21563913942, -0.0128607249063, -1.22953649807}},
+		"batch_norm":        {trained, []float64{-0.661016555563, 1.1641091187, 2.6822236365, -1.67870126927, -0.0533411644246, -3.34482057193, -1.26706050569, 0.763967942554, 3.13672700317, -0.140249370401, 3.41172602105, -4.0135642847}},
+		"running mean":      {norm.RunningMean, []float64{0.546856022279, 0.796508568767, -0.360096962701}},
+		"running variance":  {norm.RunningVar, []float64{0.887743106326, 0.721457046898, 0.551923470129}},
+		"batch_norm served": {channels.BatchNorm(norm, false, 0.3, 1e-3), []float64{-0.580075972271, 0.31251198464, 1.2653934374, -0.542136572276, -2.60050486866, -3.41596335192, -0.876465168297, 0.116820696129, 1.45377743678, 0.0955258584542, -1.74204030558, -3.58164348119}},
+		"lstm":              {lstm.Slice(0, 1, 3), []float64{0.0157954194025, 0.424511754325, 0.66873711291, 0.521870701248, 0.147351958667, 0.141694727867, 0.510939679588, 0.408668359111, 0.131783382358, 0.0299457689106, 0.399202062616, 0.45711689035}},
+		"lstm, c":           {lstmC, []float64{0.986133901694, 0.777884790427, 0.293071831097, 0.105027994705, 1.10578970024, 0.532406221385}},
+		"lstm from zeros":   {plainLSTM, []float64{0.459293188258, 0.125444520847, 0.131187340605, 0.655364446219, 0.261151464409, -0.0436088479678, -0.0110420270171, 0.334975222928, 0.288072226127}},
+		"gru":               {gru.Slice(0, 1, 3), []float64{-0.474998361705, 0.849762298664, -0.236009414197, 0.638505628967, 0.232407042194, 0.401799639755, 0.205324296283, 0.706449838896, -0.249155862354, -0.135473974376, 0.447988435719, 0.51112623776}},
+		"gru, h":            {gruH, []float64{0.205324296283, 0.706449838896, -0.249155862354, -0.135473974376, 0.447988435719, 0.51112623776}},
 		"silu":              {g.Silu().Slice(1, 0, 1), []float64{0, 0.587998830131, 0.6481984657, 0.0755304720887, -0.241677975813, -0.265711803075}},
 		"attention":         {q.MultiheadAttention(2, attention, Bool[*CPU]{}), []float64{0.770250722653, 1.63268480601, 0.699837084064, 1.37062996706, 0.418996669577, 0.323672811248, 0.707470651268, 1.38071351144}},
 		"attention, causal": {q.MultiheadAttention(2, attention, CausalMask(be, 4)), []float64{-0.014827629044, 1.57413787463, -0.0337356272614, 0.704426140247, 0.427548609674, 0.0129946970167, 0.707470651268, 1.38071351144}},
@@ -71,7 +92,24 @@ func TestDropout(t *testing.T) {
 func TestArgumentsOfLayers(t *testing.T) {
 	ad := over(None{})
 	x, image, none := Ones(ad, 2, 3), Ones(ad, 1, 1, 2, 2), Float[adf]{}
+	first := func(y, _, _ Float[adf]) Float[adf] { return y }
+	weights := Recurrent[adf]{InWeight: Ones(ad, 8, 3), HiddenWeight: Ones(ad, 8, 2)}
+	gru, gruH := x.GRU(weights, none)
+	_, _, failedC := Ones(ad, 4, 2).LSTM(weights, none, none)
 	for want, y := range map[string]Float[adf]{
+		"batch_norm: x is f32[3]; want [n, c, ...]":                                            Ones(ad, 3).BatchNorm(BatchNorm[adf]{}, true, 0.1, 1),
+		"batch_norm: the running variance is f32[2]; want f32[3]":                              x.BatchNorm(BatchNorm[adf]{RunningVar: Ones(ad, 2)}, true, 0.1, 1),
+		"batch_norm: the momentum is NaN; want a share":                                        x.BatchNorm(BatchNorm[adf]{}, true, math.NaN(), 1),
+		"batch_norm: x is f32[1, 3]; want two elements of each channel at least":               x.Slice(0, 0, 1).BatchNorm(BatchNorm[adf]{}, true, 0.1, 1),
+		"batch_norm: the running mean or variance is absent; want both":                        x.BatchNorm(BatchNorm[adf]{RunningMean: Ones(ad, 3)}, false, 0.1, 1),
+		"lstm: x is f32[3]; want [l, ..., in]":                                                 first(Ones(ad, 3).LSTM(weights, none, none)),
+		"lstm: x is f32[0, 3]; want [l, ..., in], with a step at least":                        first(Ones(ad, 0, 3).LSTM(weights, none, none)),
+		"lstm: HiddenWeight: autodiff: the tensor is absent":                                   first(x.LSTM(Recurrent[adf]{}, none, none)),
+		"linear: the bias is f32[3]; want shape [8]":                                           first(x.LSTM(Recurrent[adf]{Ones(ad, 8, 3), Ones(ad, 8, 2), Ones(ad, 3), none}, none, none)),
+		"lstm: the state c is f32[3]; want f32[2], to go with x of f32[2, 3]":                  first(x.LSTM(weights, none, Ones(ad, 3))),
+		"lstm: InWeight is f32[8, 3]; want shape [8, 2], to go with HiddenWeight of":           failedC,
+		"gru: HiddenWeight is f32[8, 2]; want [3*hidden, hidden]":                              gru,
+		"gru: HiddenWeight is f32[8, 2]; want [3*hidden":                                       gruH,
 		"group_norm: x is f32[3]; want [n, c, ...]":                                            Ones(ad, 3).GroupNorm(1, none, none, 1),
 		"group_norm: 2 groups of x, which is f32[2, 3]; want a number that its 3 channels are": x.GroupNorm(2, none, none, 1),
 		"group_norm: 0 groups":                          x.GroupNorm(0, none, none, 1),

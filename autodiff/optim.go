@@ -22,8 +22,9 @@ type Optimizer interface {
 	// safetensors file: how many steps each took, and running means. The settings, such as
 	// the rate, are the program's.
 	Save(path string, p Parameters) error
-	// Load reads what Save wrote, for parameters that there are: training goes on with the
-	// same bits. After an error everything is as it was.
+	// Load reads what Save wrote: training goes on with the same bits. What is of parameters
+	// that there are not waits until they are made; where one has another type or shape then,
+	// Step returns an error. After an error everything is as it was.
 	Load(path string, p Parameters) error
 }
 
@@ -44,6 +45,9 @@ func (p *Params[B]) each(f func(name string, v Value) error) error {
 		x := p.byName[name]
 		if x.err != nil {
 			return x.err
+		}
+		if p.buffers[name] {
+			continue
 		}
 		if err := f(name, x.v); err != nil {
 			return err
@@ -153,8 +157,11 @@ func orDefault(v, def float64) float64 {
 	return v
 }
 
-// state is what an optimizer remembers of each parameter, by its id.
-type state map[uint64]*paramState
+// state is what an optimizer remembers of each parameter, by its id, and what it has read for those to come.
+type state struct {
+	of      map[uint64]*paramState
+	waiting map[Parameters]*memory
+}
 
 type paramState struct {
 	steps  int
@@ -169,9 +176,6 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 	}
 	if isNil(p) {
 		return errNoParameters
-	}
-	if *s == nil {
-		*s = state{}
 	}
 	changes, err := s.changes(p, g, op)
 	if err != nil {
@@ -220,10 +224,14 @@ func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
 		if d != tensor.F32 && d != tensor.F64 {
 			return fmt.Errorf("autodiff: %v: the parameter %q is %v; want f32 or f64, which small steps change", op, name, d)
 		}
-		if (*s)[id] == nil {
-			(*s)[id] = &paramState{}
+		mine, err := s.find(p, name, x)
+		if err != nil {
+			return err
 		}
-		all = append(all, change{name, x, grad, (*s)[id]})
+		if mine == nil {
+			mine = s.put(id, &paramState{})
+		}
+		all = append(all, change{name, x, grad, mine})
 		return nil
 	})
 	return all, err

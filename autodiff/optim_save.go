@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -50,10 +51,13 @@ func tracked(p Parameters, f func(name string, x *variable) error) error {
 	})
 }
 
-func (s state) save(path string, p Parameters, names []string) error {
+func (s *state) save(path string, p Parameters, names []string) error {
 	var tensors []NamedView
 	err := tracked(p, func(name string, x *variable) error {
-		mine := s[x.node.id]
+		mine, err := s.find(p, name, x)
+		if err != nil {
+			return err
+		}
 		if mine == nil || mine.steps == 0 {
 			return nil
 		}
@@ -73,70 +77,145 @@ func (s state) save(path string, p Parameters, names []string) error {
 	return SaveSafetensors(path, tensors, nil)
 }
 
-// load reads for each parameter that has a number of steps the named tensors, of which
-// the first few must be there.
+// memory is what a file has of parameters that have not asked for it.
+type memory struct {
+	path     string
+	left     map[string]tensor.View
+	names    []string
+	required int // how many of the names must be there
+}
+
+// check reads how many steps a parameter took, which is all that it must have besides the required names.
+func (m *memory) check(name string) (steps int, err error) {
+	count := m.left[name+".step"]
+	if count.DType != tensor.I64 || len(count.Shape) != 0 || tensor.Slice[int64](count)[0] < 0 {
+		return 0, fmt.Errorf("%q is %v; want an i64 of 0 or more", name+".step", &count)
+	}
+	for _, of := range m.names[:m.required] {
+		if _, ok := m.left[name+"."+of]; !ok {
+			return 0, fmt.Errorf("has no %q", name+"."+of)
+		}
+	}
+	return int(tensor.Slice[int64](count)[0]), nil
+}
+
+// take takes out what is of one parameter, nil where there is nothing. After an error it stays.
+func (m *memory) take(name string, x *variable) (*paramState, error) {
+	if _, ok := m.left[name+".step"]; !ok {
+		return nil, nil
+	}
+	steps, err := m.check(name)
+	if err != nil {
+		return nil, err
+	}
+	mine := &paramState{steps: steps}
+	for _, of := range m.names {
+		v, ok := m.left[name+"."+of]
+		if !ok {
+			break
+		}
+		var value Value
+		if v.DType != x.info.DType || !slices.Equal(v.Shape, x.info.Shape) {
+			err = fmt.Errorf("want %v, as the parameter is", x.info)
+		} else {
+			value, err = x.e.inner.FromView(v)
+		}
+		if err != nil {
+			mine.release()
+			return nil, fmt.Errorf("%q is %v; %w", name+"."+of, &v, err)
+		}
+		mine.values = append(mine.values, value)
+	}
+	delete(m.left, name+".step")
+	for _, of := range m.names[:len(mine.values)] {
+		delete(m.left, name+"."+of)
+	}
+	return mine, nil
+}
+
+// rest checks what is left: parameters to come have all that this optimizer remembers, and nothing else.
+func (m *memory) rest() error {
+	for _, key := range slices.Sorted(maps.Keys(m.left)) {
+		at := strings.LastIndexByte(key, '.') + 1
+		name := key[:max(at-1, 0)]
+		_, counted := m.left[name+".step"]
+		if !counted || key[at:] != "step" && !slices.Contains(m.names, key[at:]) {
+			return fmt.Errorf("%q is of another optimizer", key)
+		}
+		if _, err := m.check(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns what is remembered of a parameter, which may have waited for it; nil where there is nothing.
+func (s *state) find(p Parameters, name string, x *variable) (*paramState, error) {
+	id, waiting := x.node.id, s.waiting[p]
+	if mine := s.of[id]; mine != nil || waiting == nil {
+		return mine, nil
+	}
+	mine, err := waiting.take(name, x)
+	if err != nil {
+		return nil, fmt.Errorf("autodiff: %s: %w", waiting.path, err)
+	}
+	if mine != nil {
+		s.put(id, mine)
+	}
+	return mine, nil
+}
+
+func (s *state) put(id uint64, mine *paramState) *paramState {
+	if s.of == nil {
+		s.of = map[uint64]*paramState{}
+	}
+	s.of[id] = mine
+	return mine
+}
+
+// load reads for each parameter that has a number of steps the named tensors, of which the first few must be
+// there.
 func (s *state) load(path string, p Parameters, names []string, required int) error {
 	left, err := loadByName(path)
 	if err != nil {
 		return err
 	}
-	read, old := state{}, state{}
+	m, ids, read := &memory{path, left, names, required}, []uint64{}, map[uint64]*paramState{}
 	err = tracked(p, func(name string, x *variable) error {
-		if mine := (*s)[x.node.id]; mine != nil {
-			old[x.node.id] = mine
+		ids = append(ids, x.node.id)
+		mine, err := m.take(name, x)
+		if mine != nil {
+			read[x.node.id] = mine
 		}
-		count, ok := left[name+".step"]
-		if !ok {
-			return nil
-		}
-		delete(left, name+".step")
-		if count.DType != tensor.I64 || len(count.Shape) != 0 || tensor.Slice[int64](count)[0] < 0 {
-			return fmt.Errorf("%q is %v; want an i64 of 0 or more", name+".step", &count)
-		}
-		mine := &paramState{steps: int(tensor.Slice[int64](count)[0])}
-		read[x.node.id] = mine
-		for i, of := range names {
-			of = name + "." + of
-			v, ok := left[of]
-			switch {
-			case !ok && i < required:
-				return fmt.Errorf("has no %q", of)
-			case !ok:
-				return nil
-			case v.DType != x.info.DType || !slices.Equal(v.Shape, x.info.Shape):
-				return fmt.Errorf("%q is %v; want %v, as the parameter is", of, &v, x.info)
-			}
-			delete(left, of)
-			value, err := x.e.inner.FromView(v)
-			if err != nil {
-				return err
-			}
-			mine.values = append(mine.values, value)
-		}
-		return nil
+		return err
 	})
-	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("%q is of another optimizer, or of a parameter that there is not (yet)", slices.Min(slices.Collect(maps.Keys(left))))
+	if err == nil {
+		err = m.rest()
 	}
 	if err != nil {
-		read.release()
+		for _, mine := range read {
+			mine.release()
+		}
 		return fmt.Errorf("autodiff: %s: %w", path, err)
 	}
-	if *s == nil {
-		*s = state{}
+	for _, id := range ids { // what is remembered of other parameters stays
+		if old := s.of[id]; old != nil {
+			old.release()
+			delete(s.of, id)
+		}
+		if mine := read[id]; mine != nil {
+			s.put(id, mine)
+		}
 	}
-	for id := range old {
-		delete(*s, id)
+	if s.waiting == nil {
+		s.waiting = map[Parameters]*memory{}
 	}
-	maps.Copy(*s, read) // what is remembered of other parameters stays
-	old.release()
+	s.waiting[p] = m
 	return nil
 }
 
-func (s state) release() {
-	for _, mine := range s {
-		for _, v := range mine.values {
-			v.Release()
-		}
+func (p *paramState) release() {
+	for _, v := range p.values {
+		v.Release()
 	}
 }

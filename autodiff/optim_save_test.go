@@ -49,16 +49,25 @@ func TestResumedTraining(t *testing.T) {
 		first, err := os.ReadFile(memory)
 		require.NoError(t, err)
 
-		other := over(None{})
-		p, o = NewParams(other, 8), optimizer()
-		require.NoError(t, p.Load(params))
-		newClassifier(p)
-		require.NoError(t, o.Load(memory, p))
-		require.NoError(t, o.Save(memory, p))
-		second, err := os.ReadFile(memory)
-		require.NoError(t, err)
-		require.Equal(t, first, second, name)
-		require.Equal(t, want, run(t, other, p, o, 4, 8), name)
+		// The parameters are there, or come later, before the next save or the next step.
+		for _, when := range []string{"before", "before the save", "before the step"} {
+			other := over(None{})
+			p, o = NewParams(other, 8), optimizer()
+			require.NoError(t, p.Load(params))
+			if when == "before" {
+				newClassifier(p)
+			}
+			require.NoError(t, o.Load(memory, p))
+			if when != "before the step" {
+				newClassifier(p)
+				again := filepath.Join(dir, "again")
+				require.NoError(t, o.Save(again, p))
+				second, err := os.ReadFile(again)
+				require.NoError(t, err)
+				require.Equal(t, first, second, name)
+			}
+			require.Equal(t, want, run(t, other, p, o, 4, 8), "%s, made %s", name, when)
+		}
 	}
 }
 
@@ -100,6 +109,8 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 	untracked.Full("w", 1, 2)
 	negative := filepath.Join(dir, "negative")
 	require.NoError(t, SaveSafetensors(negative, []NamedView{{"w.step", tensor.Of([]int64{-1}, []int64{}...)}}, nil))
+	odd := filepath.Join(dir, "odd")
+	require.NoError(t, SaveSafetensors(odd, []NamedView{{"step", tensor.Of([]int64{1}, []int64{}...)}}, nil))
 	for _, c := range []struct {
 		o    Optimizer
 		path string
@@ -108,9 +119,12 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 	}{
 		{adam, ofSGD, p, `has no "w.exp_avg"`},
 		{&AdamW{}, ofMomentum, p, `has no "w.exp_avg"`},
-		{sgd, ofAdam, p, `"w.exp_avg" is of another optimizer, or of a parameter that there is not (yet)`},
+		{sgd, ofAdam, p, `"w.exp_avg" is of another optimizer`},
+		{sgd, ofAdam, p3, `"w.exp_avg" is of another optimizer`},
+		{adam, ofSGD, p3, `has no "w.exp_avg"`},
+		{adam, negative, p3, `"w.step" is i64[]; want an i64 of 0 or more`},
+		{adam, odd, p3, `"step" is of another optimizer`},
 		{adam, ofAdam, p2, `"w.exp_avg" is f32[2]; want f32[3], as the parameter is`},
-		{adam, ofAdam, p3, `"w.exp_avg" is of another optimizer, or of a parameter that there is not (yet)`},
 		{adam, ofAdam, untracked, `the parameter "w" is not tracked`},
 		{adam, ofAdam, nil, `the parameters are nil`},
 		{adam, ofAdam, (*Params[adf])(nil), `the parameters are nil`},
@@ -131,8 +145,19 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 
 	// Nothing remembered is a memory, too; AdamW's is Adam's.
 	require.NoError(t, adam.Load(none, p))
-	require.Empty(t, adam.state)
+	require.Empty(t, adam.state.of)
 	require.NoError(t, (&AdamW{}).Load(ofAdam, p))
+
+	// A parameter that comes later, and is not the file's: nothing changes.
+	require.NoError(t, adam.Load(ofAdam, p3))
+	late := p3.Full("w", 1, 3)
+	g, err := ad.Backward(late.Sum())
+	require.NoError(t, err)
+	require.ErrorContains(t, adam.Step(p3, g), ofAdam+`: "w.exp_avg" is f32[2]; want f32[3], as the parameter is`)
+	require.ErrorContains(t, adam.Save(filepath.Join(dir, "x"), p3), ofAdam)
+	require.Equal(t, []float64{1, 1, 1}, list(t, late))
+	require.NoError(t, adam.Load(none, p3)) // forgets it
+	require.NoError(t, adam.Step(p3, g))
 }
 
 // Without a momentum the running mean of earlier steps rests, as in PyTorch: times

@@ -22,15 +22,20 @@ type Params[B Backend] struct {
 	names  []string
 	byName map[string]Float[B]
 	loaded map[string]tensor.View // read from a file, not asked for yet
+	// buffers are those that no optimizer changes: they are not tracked.
+	buffers map[string]bool
 }
 
 // NewParams makes an empty set; the seed is for random initial values.
 func NewParams[B Backend](be B, seed uint64) *Params[B] {
-	return &Params[B]{be: be, seed: seed, byName: map[string]Float[B]{}, loaded: map[string]tensor.View{}}
+	return &Params[B]{be: be, seed: seed, byName: map[string]Float[B]{}, loaded: map[string]tensor.View{}, buffers: map[string]bool{}}
 }
 
-// tracker is a backend whose tensors can be leaves.
-type tracker interface{ leafVar(Value) (Value, error) }
+// tracker is a backend whose tensors can be leaves, or have no graph.
+type tracker interface {
+	leafVar(Value) (Value, error)
+	constant(Value) (Value, error)
+}
 
 // Backend returns the backend that the parameters live on.
 func (p *Params[B]) Backend() B { return p.be }
@@ -69,6 +74,18 @@ func (p *Params[B]) Uniform(name string, bound float64, shape ...int) Float[B] {
 	return p.get(name, shape, func(seed uint64) Float[B] { return Uniform(p.be, seed, -bound, bound, shape...) })
 }
 
+// Buffer makes an f32 tensor of equal elements that is saved and loaded as the parameters are, but has no
+// gradient: what a layer remembers, such as running statistics.
+func (p *Params[B]) Buffer(name string, v float64, shape ...int) Float[B] {
+	if _, ok := p.byName[name]; !ok {
+		if p.buffers == nil { // the zero value
+			p.buffers = map[string]bool{}
+		}
+		p.buffers[name] = true
+	}
+	return p.Full(name, v, shape...)
+}
+
 // Linear makes the weight [out, in] and the bias [out] of a fully connected
 // layer, named name.weight and name.bias, uniform within 1/sqrt(in).
 func (p *Params[B]) Linear(name string, in, out int) (weight, bias Float[B]) {
@@ -86,6 +103,32 @@ func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float
 // Norm makes the weight [n], of ones, and the bias [n], of zeros, of a normalisation.
 func (p *Params[B]) Norm(name string, n int) (weight, bias Float[B]) {
 	return p.Full(name+".weight", 1, n), p.Zeros(name+".bias", n)
+}
+
+// BatchNorm makes those of a batch normalisation of n channels, with the names that PyTorch has: name.weight
+// and name.bias, as Norm does, and the buffers name.running_mean, of zeros, and name.running_var, of ones.
+func (p *Params[B]) BatchNorm(name string, n int) BatchNorm[B] {
+	weight, bias := p.Norm(name, n)
+	return BatchNorm[B]{weight, bias, p.Buffer(name+".running_mean", 0, n), p.Buffer(name+".running_var", 1, n)}
+}
+
+// LSTM makes the parameters of a layer of an LSTM, uniform within 1/sqrt(hidden), with the names that PyTorch
+// has: name.weight_ih_l0, name.weight_hh_l0, name.bias_ih_l0 and name.bias_hh_l0 where layer is 0.
+func (p *Params[B]) LSTM(name string, layer, in, hidden int) Recurrent[B] {
+	return p.recurrent(name, layer, in, hidden, 4)
+}
+
+// GRU makes the parameters of a layer of a GRU; see LSTM.
+func (p *Params[B]) GRU(name string, layer, in, hidden int) Recurrent[B] {
+	return p.recurrent(name, layer, in, hidden, 3)
+}
+
+func (p *Params[B]) recurrent(name string, layer, in, hidden, gates int) Recurrent[B] {
+	make := func(of string, shape ...int) Float[B] {
+		return p.Uniform(fmt.Sprintf("%s.%s_l%d", name, of, layer), boundOf(hidden), shape...)
+	}
+	rows := gates * hidden
+	return Recurrent[B]{make("weight_ih", rows, in), make("weight_hh", rows, hidden), make("bias_ih", rows), make("bias_hh", rows)}
 }
 
 // Attention makes the parameters of a MultiheadAttention over d features, with the names that PyTorch has:
@@ -119,7 +162,7 @@ func (p *Params[B]) get(name string, shape []int, make func(seed uint64) Float[B
 		// Every parameter draws from a stream of its own.
 		x = make(kernel.Bits64(p.seed, uint64(len(p.names))))
 	}
-	if t, ok := any(p.be).(tracker); ok && x.Err() == nil {
+	if t, ok := any(p.be).(tracker); ok && x.Err() == nil && !p.buffers[name] {
 		x.v, x.err = t.leafVar(x.v)
 		if n := nodeOf(x.v); n != nil {
 			n.label.Store(&name)
@@ -198,6 +241,7 @@ func InnerParams[B Backend, C Strategy](p *Params[*Autodiff[B, C]]) *Params[B] {
 		return new(Params[B])
 	}
 	inner := NewParams(p.be.b, p.seed)
+	inner.buffers = maps.Clone(p.buffers)
 	for _, name := range p.names {
 		inner.Add(name, p.be.Inner(p.byName[name]))
 	}
