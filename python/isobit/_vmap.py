@@ -41,9 +41,8 @@ def loop(op: Op, size: int, in_dims: Dims, *args: Any) -> Any:
         return op.raw(*(a if d is None else a.select(d, i) for a, d in zip(args, in_dims, strict=True)))
 
     if size == 0:  # one call tells the shapes
-        empty = (
-            a if d is None else a.new_zeros(1, *front(a, d, 0).shape[1:]) for a, d in zip(args, in_dims, strict=True)
-        )
+        pairs = zip(args, in_dims, strict=True)
+        empty = (a if d is None else a.new_zeros(1, *a.movedim(d, 0).shape[1:]) for a, d in pairs)
         y, dims = loop(op, 1, tuple(None if d is None else 0 for d in in_dims), *empty)
         return (y[:0] if isinstance(y, Tensor) else tuple(t[:0] for t in y)), dims
     results = [at(i) for i in range(size)]

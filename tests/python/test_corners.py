@@ -85,8 +85,13 @@ def test_batches_of_nothing():
         (isobit.matmul, (draw(3, 4), draw(4, 5))),
         (isobit.grid_sample, (draw(1, 2, 3, 3), draw(1, 2, 2, 2))),
         (lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.1, 0, -8, 7), (draw(3, 4),)),
+        (lambda x: isobit.choose_qparams_per_channel(x, 0), (draw(3, 4),)),
     ):
-        assert torch.vmap(f)(*(t[None][:0] for t in args)).shape == (0, *f(*args).shape)
+        want = f(*args)
+        for dim in (0, 1):
+            got = torch.vmap(f, dim)(*(t.unsqueeze(dim).narrow(dim, 0, 0) for t in args))
+            for g, w in zip(*((y if isinstance(y, tuple) else (y,)) for y in (got, want)), strict=True):
+                assert (g.shape, g.dtype) == ((0, *w.shape), w.dtype)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,6 +6,7 @@ import torch
 from kit import assert_same, draw
 from programs import IDX, PROGRAMS, R, S, X
 from torch.func import grad, jacrev, vmap
+from torch.utils._python_dispatch import TorchDispatchMode
 
 BATCHED = (
     "fake_quantize",
@@ -80,6 +81,45 @@ def test_vmap_within_vmap(name):
     dims = (0, *[None] * len(rest))
     got = vmap(vmap(function, dims), dims)(batch, *rest)
     assert_same(got, torch.stack([torch.stack([function(b, *rest) for b in row]) for row in batch]))
+
+
+class Calls(TorchDispatchMode):
+    """The names of the ops that run."""
+
+    def __enter__(self):
+        self.names = []
+        return super().__enter__()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+ROWS, COLUMNS, BLOCKS = draw(4).abs() + 0.1, draw(6).abs() + 0.1, draw(2, 2).abs() + 0.1
+ONE_CALL = {
+    "per_tensor": lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.1, 0, *R),
+    "axis 0": lambda x: isobit.fake_quantize_per_channel_affine(x, ROWS, None, 0, *R),
+    "axis 1": lambda x: isobit.fake_quantize_per_channel_affine(x, COLUMNS, None, 1, *R),
+    "axis -1": lambda x: isobit.fake_quantize_per_channel_affine(x, COLUMNS, None, -1, *R),
+    "axis -2": lambda x: isobit.fake_quantize_per_channel_affine(x, ROWS, None, -2, *R),
+    "per_token": lambda x: isobit.fake_quantize_per_token_affine(x, ROWS, None, *R),
+    "blocks": lambda x: isobit.fake_quantize_per_block_affine(x, BLOCKS, None, [2, 3], *R),
+    "grid_sample": lambda x: isobit.grid_sample(x[None, None], torch.zeros(1, 2, 2, 2)),
+    "matmul": lambda x: isobit.matmul(x, x.new_ones(6, 2)),
+    "quantized_linear_codes": lambda x: isobit.quantized_linear_codes(
+        x.to(torch.int8), ROWS, torch.ones(2, 6, dtype=torch.int8), ROWS[:2]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_CALL)
+def test_a_batch_is_one_call(name):
+    f, batch = ONE_CALL[name], draw(3, 4, 6)
+    for dim in (0, 1):
+        with Calls() as calls:
+            got = vmap(f, dim)(batch.movedim(0, dim))
+        assert sum(n.startswith("isobit::") for n in calls.names) == 1
+        assert_same(got, torch.stack([f(x) for x in batch]))
 
 
 def test_vmap_of_embedding_and_linear():
