@@ -96,7 +96,8 @@ static int records(const call *c, PyObject *const *args, Py_ssize_t nargs) {
     int cast = t->cast ? autocast_is_enabled() : 0;
     if (cast) return cast < 0 ? -1 : 0;
   }
-  int elsewhere = transform_is_active(); /* modes are found by what the function calls */
+  int elsewhere = mode_is_active(); /* a trace records a function that raises an exception, too */
+  if (!elsewhere) elsewhere = transform_is_active();
   return elsewhere < 0 ? -1 : !elsewhere;
 }
 
