@@ -9,7 +9,7 @@
  *          gradient is wanted, a mode is active, a tensor is not plain, or no
  *          plan takes the problem (the dispatcher's path then says why)
  *   direct as fast, but where a gradient is all that it needs, autograd's function is called
- *   turned as fast, of a second input that is a matrix whose dimensions come exchanged
+ *   turned as direct, of a second input that is a matrix whose dimensions come exchanged
  *   check  as fast, but computes nothing and answers None: whether fast would
  *   infer  as run, for fake tensors: raises what types and shapes are reason for, and answers None */
 #include "_C_op.h"
@@ -96,7 +96,8 @@ static int records(const call *c, PyObject *const *args, Py_ssize_t nargs) {
     int cast = t->cast ? autocast_is_enabled() : 0;
     if (cast) return cast < 0 ? -1 : 0;
   }
-  int elsewhere = transform_is_active(); /* modes are found by what the function calls */
+  int elsewhere = mode_is_active(); /* a trace records a function that raises an exception, too */
+  if (!elsewhere) elsewhere = transform_is_active();
   return elsewhere < 0 ? -1 : !elsewhere;
 }
 
@@ -112,10 +113,11 @@ static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t room)
 /* autograd's function of the inputs and, where there are attributes, of all arguments as one: it looks at each. */
 static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
-  if (!o->function || records(c, args, nargs) <= 0) return NULL;
+  PyObject *function = c->turned ? o->turned : o->function;
+  if (!function || records(c, args, nargs) <= 0) return NULL;
   PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *whole = NULL;
   if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, whole = tuple_of(args, o->n_in + o->n_attr, o->n_in + o->n_attr));
-  PyObject *result = all && (whole || !o->n_attr) ? PyObject_Call(o->function, all, NULL) : NULL;
+  PyObject *result = all && (whole || !o->n_attr) ? PyObject_Call(function, all, NULL) : NULL;
   Py_XDECREF(all);
   c->missed = !result && PyErr_ExceptionMatches(torch.elsewhere);
   return result;
@@ -170,7 +172,7 @@ static PyObject *op_direct(PyObject *self, PyObject *const *args, Py_ssize_t nar
   return invoke(self, args, nargs, RECORD);
 }
 static PyObject *op_turned(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, TURNED);
+  return invoke(self, args, nargs, TURNED | RECORD);
 }
 static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   return invoke(self, args, nargs, ONLY_CHECK);
@@ -181,15 +183,19 @@ static PyObject *op_infer(PyObject *self, PyObject *const *args, Py_ssize_t narg
 
 /* ---- registration ---- */
 
-/* set_function(direct, function): what records a call for autograd, of the inputs and the tuple of all arguments. */
+/* set_function(direct or turned, function): what records a call for autograd, of the inputs and the tuple of all
+ * arguments. */
 PyObject *op_set_function(PyObject *module, PyObject *args) {
   (void)module;
-  PyObject *direct, *function;
-  if (!PyArg_ParseTuple(args, "O!O", &PyCFunction_Type, &direct, &function)) return NULL;
-  op *o = PyCapsule_GetPointer(PyCFunction_GetSelf(direct), "isobit.op");
+  PyObject *call, *function;
+  if (!PyArg_ParseTuple(args, "O!O", &PyCFunction_Type, &call, &function)) return NULL;
+  op *o = PyCapsule_GetPointer(PyCFunction_GetSelf(call), "isobit.op");
   if (!o) return NULL;
   Py_INCREF(function);
-  o->function = function;
+  if (PyCFunction_GetFunction(call) == (PyCFunction)(void (*)(void))op_turned)
+    o->turned = function;
+  else
+    o->function = function;
   Py_RETURN_NONE;
 }
 

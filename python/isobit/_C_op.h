@@ -59,7 +59,7 @@ typedef struct {
   op_tensor tensors[MAX_ARGS]; /* inputs, then outputs */
   op_attribute attributes[MAX_ATTRS];
   PyObject *spec; /* keeps the names alive */
-  PyObject *function; /* records a call for autograd, or NULL */
+  PyObject *function, *turned; /* record a call for autograd, or NULL: turned one that is turned */
   plan_entry *last; /* that a call ran, or NULL */
 } op;
 

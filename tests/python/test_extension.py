@@ -35,8 +35,20 @@ def test_a_matrix_that_comes_turned():
     for turned in (w[:7, :5], w[::2, ::2], w.t()[:7, :5], w[:0, :5], w[:7, :1].expand(7, 5)):
         assert torch.equal(op.turned(x, turned, None), op.run(x, turned.t(), None))
     assert torch.equal(op.turned(x[:, :0], w[:7, :0], None), torch.zeros(3, 7))
-    for other in (w, w[0, :5], w[None, :7, :5], w[:7, :5].double(), w[:7, :5].requires_grad_(), 3, None):
+    for other in (w, w[0, :5], w[None, :7, :5], w[:7, :5].double(), 3, None):
         assert op.turned(x, other, None) is NotImplemented
+
+
+@pytest.mark.parametrize("wanted", ((0,), (1,), (2,), (0, 1, 2)))
+def test_gradients_of_a_matrix_that_comes_turned(wanted):
+    tensors = [torch.randn(3, 5), torch.randn(7, 5), torch.randn(7)]
+    leaves = [tensors[i].requires_grad_() for i in wanted]
+    y = isobit.linear(*tensors)
+    assert y.grad_fn.name() == "isobit_linearBackward"
+    x, w, b = tensors
+    same = torch.autograd.grad(isobit.linear(x[None], w, b)[0], leaves, y)  # which has a step that turns w
+    for grad, t, other in zip(torch.autograd.grad(y, leaves, y), leaves, same, strict=True):
+        assert torch.equal(grad, other) and grad.stride() == t.stride()
 
 
 def test_what_records_belongs_to_an_op():

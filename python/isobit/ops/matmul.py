@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .. import _C
 from .._autocast import narrowed
+from .._autograd import elsewhere, packed_function
 from .._explain import check_dense, check_device, check_floats
-from .._gradient import asked, given, rounded, save_for_jvp, wide_for
+from .._gradient import asked, given, no_forward_mode, rounded, save_for_jvp, wide_for
 from .._jagged import has_rows, of_values
 from .._op import Op
 from .._out import copy_out
@@ -92,6 +94,30 @@ register(_OP, _vmap)
 _direct, _turned = _OP.direct, _OP.turned
 
 
+def _turned_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """As `_backward`, of a matrix that comes turned: so does its gradient, with no step between."""
+    input, weight = ctx.saved_tensors
+    wanted = asked(ctx, grad)
+    grad_input = product(grad, weight) if wanted[0] else None
+    grad_weight = product(grad.t(), input) if wanted[1] else None
+    return grad_input, grad_weight, row_sums(grad, ctx.bias_type) if wanted[2] else None
+
+
+_C.set_function(
+    _turned,
+    packed_function(
+        "linear",
+        3,
+        False,
+        _turned,
+        elsewhere,
+        _setup_context,
+        given(_turned_backward),
+        no_forward_mode("isobit::linear"),
+    ),
+)
+
+
 KINDS = (Tensor, torch.nn.Parameter)
 
 
@@ -143,9 +169,7 @@ def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> An
     ):
         return NotImplemented
     try:
-        y = NotImplemented
-        if turned and not (other.requires_grad and torch.is_grad_enabled()):
-            y = _turned(input, other, bias)
+        y = _turned(input, other, bias) if turned else NotImplemented
         return _direct(input, other.t() if turned else other, bias) if y is NotImplemented else y
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
