@@ -25,10 +25,17 @@ func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) F
 	}
 	if !train {
 		return x.normalized(p.Weight, p.Bias, func(x, weight, bias Float[B]) Float[B] {
+			// Two passes over x, whatever is absent.
 			rank, d := x.Rank(), x.DType()
-			root := p.RunningVar.Cast(d).AddScalar(eps).Sqrt()
-			y := x.Sub(p.RunningMean.Cast(d).perChannel(rank)).Div(root.perChannel(rank))
-			return y.scaled(weight.perChannel(rank), bias.perChannel(rank))
+			scale := p.RunningVar.Cast(d).AddScalar(eps).Sqrt().Recip()
+			if weight.Present() {
+				scale = scale.Mul(weight)
+			}
+			shift := p.RunningMean.Cast(d).Mul(scale).Neg()
+			if bias.Present() {
+				shift = shift.Add(bias)
+			}
+			return x.scaled(scale.perChannel(rank), shift.perChannel(rank))
 		})
 	}
 	return x.normalized(p.Weight, p.Bias, func(x, weight, bias Float[B]) Float[B] {

@@ -196,7 +196,7 @@ var networkCases = []testCase{
 	{name: "batch_norm, to train", op: OpNormalize, inputs: []data{noise(3, 2, 2), noise(2), noise(2)}, f: func(x []dyn) dyn {
 		return x[0].BatchNorm(BatchNorm[Backend]{Weight: x[1], Bias: x[2]}, true, 0.1, 1e-5)
 	}},
-	{name: "batch_norm, to serve", op: OpDiv, inputs: []data{noise(2, 3), noise(3), noise(3), noise(3), positive(3)}, f: func(x []dyn) dyn {
+	{name: "batch_norm, to serve", op: OpMul, inputs: []data{noise(2, 3), noise(3), noise(3), noise(3), positive(3)}, f: func(x []dyn) dyn {
 		return x[0].BatchNorm(BatchNorm[Backend]{x[1], x[2], x[3], x[4]}, false, 0.1, 1e-5)
 	}},
 	{name: "lstm", op: OpLinear, inputs: []data{noise(3, 2, 2), noise(8, 2), noise(8, 2), noise(8), noise(2, 2), noise(2, 2)}, f: func(x []dyn) dyn {

@@ -32,7 +32,7 @@ func TestSameBitsOnEveryMachine(t *testing.T) {
 				text += fmt.Sprintln(c.name, loss, gradients)
 			}
 			return text
-		}, "be7b372715d00714810d24d0d7c334fa91187c9356fae712d4d919d9c772cfcd"},
+		}, "f13b44ca7a7310aecfdec7d72a2674b8c7fa334c49b2d0dd52f40152b0166050"},
 		{"graphs", func() string {
 			text := ""
 			for seed := range uint64(20) {
