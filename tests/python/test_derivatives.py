@@ -180,6 +180,23 @@ def test_second_of_fake_quantize(channels):
     assert gradcheck(gradient, (f64(3, 4, seed=1),), check_batched_grad=True)
 
 
+def test_no_derivative_beyond_that_of_fake_quantize_s_gradient():
+    x, dy, v = (f64(4, seed=seed) for seed in range(3))
+    y = isobit.fake_quantize_per_tensor_affine(x, 0.5, 1, -8, 7)
+    (dx,) = torch.autograd.grad(y, x, dy, create_graph=True)
+    (by_dy,) = torch.autograd.grad(dx, dy, v, create_graph=True)
+    for leaf in (x, dy, v):
+        with pytest.raises(RuntimeError, match="affine has no third derivative: it can be differentiated twice"):
+            torch.autograd.grad(by_dy.sum(), leaf, allow_unused=True, retain_graph=True)
+    codes = isobit.dequantize_per_tensor(x, 0.5, 1, -8, 7, torch.float64)
+    messages = ((y, "affine's gradient has no derivative in forward mode"), (codes, "tensor has no second derivative"))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(dy, v)
+        for result, message in messages:
+            with pytest.raises(NotImplementedError, match=message):
+                torch.autograd.grad(result, x, dual, create_graph=True)
+
+
 def test_no_second_derivative():
     """An error, be it the upstream gradient or an input that the gradient depends on."""
     x, dy = draw(3, 4).requires_grad_(), draw(3, 4).requires_grad_()

@@ -77,6 +77,7 @@ def table():
         (TypeError, "MinMaxObserver: reduce_range must be a bool", lambda: MinMaxObserver(reduce_range=1)),
         (TypeError, "MinMaxObserver: ch_axis must be an int", lambda: MinMaxObserver(ch_axis="0")),
         (TypeError, "MinMaxObserver: hp_value_ub must be a float", lambda: MinMaxObserver(hp_value_ub="1")),
+        (TypeError, "MinMaxObserver: hp_value_lb must be a float", lambda: MinMaxObserver(hp_value_lb="1")),
         (ValueError, "MinMaxObserver: eps is inf", lambda: MinMaxObserver(eps=float("inf"))),
         (TypeError, "MinMaxObserver: group_size must be an int", lambda: MinMaxObserver(group_size=2.5)),
         (TypeError, "MinMaxObserver: quant_max must be an int", lambda: MinMaxObserver(quant_max=True)),

@@ -115,6 +115,13 @@ def test_what_processes_saw_is_brought_together(tmp_path):
         synchronize_observers(observer)
         assert observer.min_val.isnan() and observer.max_val.isnan()
 
+        # The mean of the largest numbers is one, whose sum is none.
+        observer = MovingAverageMinMaxObserver()
+        observer(torch.tensor([-3e38, 3e38]))
+        before = state(copy.deepcopy(observer))
+        synchronize_observers(observer)
+        assert_same(state(observer), before)
+
         # Nobody saw anything.
         for make in (MinMaxObserver, channels, MovingAverageMinMaxObserver, HistogramObserver):
             observer = make()

@@ -35,7 +35,7 @@ def choose(where, x, symmetric, **keywords):
 
 def observer_of(where, symmetric, kind=MinMaxObserver, dtype=torch.int8, **keywords):
     scheme = SYMMETRIC if symmetric else AFFINE
-    if where == "channel":
+    if where in ("channel", "group"):
         scheme = torch.per_channel_symmetric if symmetric else torch.per_channel_affine
     return kind(dtype=dtype, qscheme=scheme, **GROUPINGS[where][2], **keywords)
 
