@@ -2238,6 +2238,51 @@ row231:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows232
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows232
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows232
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row231
 
 rows232:
@@ -2303,6 +2348,39 @@ none230:
 	JGE     rows236
 
 row235:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows236
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows236
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows236
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2566,6 +2644,90 @@ row273:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row273
 
 rows274:
@@ -2659,6 +2821,69 @@ none272:
 	JGE     rows278
 
 row277:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2922,6 +3147,97 @@ row314:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row314
 
 rows315:
@@ -3023,6 +3339,76 @@ none313:
 	JGE     rows319
 
 row318:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -4151,6 +4537,63 @@ row431:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
+	JGE          rows432
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows432
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows432
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
 	JLT          row431
 
 rows432:
@@ -4422,6 +4865,111 @@ few465:
 	JGE     rows468
 
 row467:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4724,6 +5272,111 @@ few500:
 	JGE     rows503
 
 row502:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -5563,6 +6216,66 @@ row552:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
+	JGE        rows553
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    64(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows553
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    64(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows553
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    64(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
 	JLT        row552
 
 rows553:
@@ -5745,6 +6458,104 @@ result560:
 	JGE          rows566
 
 row565:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5950,6 +6761,104 @@ result572:
 	JGE          rows578
 
 row577:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -7443,6 +8352,51 @@ row131:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows132
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows132
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows132
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row131
 
 rows132:
@@ -7508,6 +8462,39 @@ none130:
 	JGE     rows136
 
 row135:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows136
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows136
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows136
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7689,6 +8676,90 @@ row161:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row161
 
 rows162:
@@ -7782,6 +8853,69 @@ none160:
 	JGE     rows166
 
 row165:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7977,6 +9111,97 @@ row190:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row190
 
 rows191:
@@ -8078,6 +9303,76 @@ none189:
 	JGE     rows195
 
 row194:
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -8747,6 +10042,63 @@ row263:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
+	JGE          rows264
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows264
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows264
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
 	JLT          row263
 
 rows264:
@@ -8936,6 +10288,111 @@ few285:
 	JGE     rows288
 
 row287:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -9170,6 +10627,111 @@ few308:
 	JGE     rows311
 
 row310:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -9880,6 +11442,66 @@ row356:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
+	JGE        rows357
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z2
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    64(R9)(R12*1), Z2
+	VCMPPD     $0x07, Z1, Z1, K1
+	VCMPPD     $0x16, Z1, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z1
+	VMOVDQA64  Z16, K1, Z9
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows357
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z2
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    64(R9)(R12*1), Z2
+	VCMPPD     $0x07, Z1, Z1, K1
+	VCMPPD     $0x16, Z1, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z1
+	VMOVDQA64  Z16, K1, Z9
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows357
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z2
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    64(R9)(R12*1), Z2
+	VCMPPD     $0x07, Z1, Z1, K1
+	VCMPPD     $0x16, Z1, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z1
+	VMOVDQA64  Z16, K1, Z9
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
 	JLT        row356
 
 rows357:
@@ -10046,6 +11668,104 @@ result364:
 	JGE          rows370
 
 row369:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -10243,6 +11963,104 @@ result376:
 	JGE          rows382
 
 row381:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -12649,6 +14467,57 @@ row182:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
+	JGE            rows183
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows183
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows183
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
 	JLT            row182
 
 rows183:
@@ -12726,6 +14595,45 @@ none180:
 	JGE     rows187
 
 row186:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVDQU32  (R8)(R11*1), Z9
+	VPSLLD     $0x10, Z9, Z8
+	VPANDD     Z1, Z9, Z9
+	VADDPS     Z8, Z6, Z6
+	VADDPS     Z9, Z7, Z7
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVDQU32  (R8)(R11*1), Z9
+	VPSLLD     $0x10, Z9, Z8
+	VPANDD     Z1, Z9, Z9
+	VADDPS     Z8, Z6, Z6
+	VADDPS     Z9, Z7, Z7
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVDQU32  (R8)(R11*1), Z9
+	VPSLLD     $0x10, Z9, Z8
+	VPANDD     Z1, Z9, Z9
+	VADDPS     Z8, Z6, Z6
+	VADDPS     Z9, Z7, Z7
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -12841,6 +14749,57 @@ wide181:
 	JGE     rows197
 
 row196:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -13040,6 +14999,104 @@ row218:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
 	JLT            row218
 
 rows219:
@@ -13149,6 +15206,83 @@ none216:
 	JGE     rows223
 
 row222:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -13281,6 +15415,104 @@ wide217:
 	JGE     rows233
 
 row232:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -13504,6 +15736,104 @@ row253:
 	PREFETCHT0     (R8)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
 	JLT            row253
 
 rows254:
@@ -13613,6 +15943,83 @@ none251:
 	JGE     rows258
 
 row257:
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
 	MOVQ        128(R9), R11
 	IMULQ       AX, R11
 	MOVQ        (R9), R10
@@ -13738,6 +16145,104 @@ wide252:
 	JGE     rows266
 
 row265:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -14628,6 +17133,66 @@ row340:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
 	JLT          row340
 
 rows341:
@@ -14841,6 +17406,118 @@ few363:
 	JGE     rows366
 
 row365:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -15097,6 +17774,118 @@ few387:
 	JGE     rows390
 
 row389:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -15963,6 +18752,69 @@ row435:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  32(R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  32(R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  32(R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
 	JLT        row435
 
 rows436:
@@ -16157,6 +19009,111 @@ result443:
 	JGE          rows449
 
 row448:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -16375,6 +19332,111 @@ result455:
 	JGE          rows461
 
 row460:
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -18475,6 +21537,57 @@ row182:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows183
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows183
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows183
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row182
 
 rows183:
@@ -18552,6 +21665,42 @@ none180:
 	JGE     rows187
 
 row186:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z2
+	VADDPS     Z2, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  32(R8)(R11*1), Z2
+	VADDPS     Z2, Z1, Z1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z2
+	VADDPS     Z2, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  32(R8)(R11*1), Z2
+	VADDPS     Z2, Z1, Z1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z2
+	VADDPS     Z2, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  32(R8)(R11*1), Z2
+	VADDPS     Z2, Z1, Z1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18654,6 +21803,54 @@ wide181:
 	JGE     rows197
 
 row196:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18843,6 +22040,104 @@ row218:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row218
 
 rows219:
@@ -18961,6 +22256,76 @@ row222:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row222
 
 rows223:
@@ -19069,6 +22434,97 @@ wide217:
 	JGE     rows233
 
 row232:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -19282,6 +22738,104 @@ row253:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
 	JLT          row253
 
 rows254:
@@ -19400,6 +22954,76 @@ row257:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
 	JLT         row257
 
 rows258:
@@ -19501,6 +23125,97 @@ wide252:
 	JGE     rows266
 
 row265:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -20209,6 +23924,60 @@ row340:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
 	JLT          row340
 
 rows341:
@@ -20403,6 +24172,111 @@ few363:
 	JGE     rows366
 
 row365:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20643,6 +24517,111 @@ few387:
 	JGE     rows390
 
 row389:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -21467,6 +25446,63 @@ row435:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  32(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  32(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  32(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
 	JLT        row435
 
 rows436:
@@ -21653,6 +25689,104 @@ result443:
 	JGE          rows449
 
 row448:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21860,6 +25994,104 @@ result455:
 	JGE          rows461
 
 row460:
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -22994,6 +27226,48 @@ row111:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows112
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows112
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows112
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row111
 
 rows112:
@@ -23059,6 +27333,36 @@ none110:
 	JGE     rows116
 
 row115:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows116
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows116
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows116
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -23708,6 +28012,66 @@ row192:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
+	JGE          rows193
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows193
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows193
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
 	JLT          row192
 
 rows193:
@@ -24231,6 +28595,69 @@ result236:
 	JGE     rows242
 
 row241:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows242
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows242
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows242
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -24999,6 +29426,48 @@ row71:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows72
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows72
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows72
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row71
 
 rows72:
@@ -25064,6 +29533,36 @@ none70:
 	JGE     rows76
 
 row75:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows76
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows76
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows76
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -25472,6 +29971,72 @@ few122:
 	JGE     rows125
 
 row124:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows125
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows125
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows125
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25911,6 +30476,69 @@ result156:
 	JGE     rows162
 
 row161:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows162
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows162
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows162
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27071,6 +31699,63 @@ row92:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row92
 
 rows93:
@@ -27156,6 +31841,48 @@ none90:
 	JGE     rows97
 
 row96:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -27280,6 +32007,60 @@ wide91:
 	JGE     rows107
 
 row106:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -27744,6 +32525,72 @@ few151:
 	JGE     rows154
 
 row153:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -28249,6 +33096,75 @@ result186:
 	JGE     rows192
 
 row191:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -29281,6 +34197,57 @@ row92:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row92
 
 rows93:
@@ -29358,6 +34325,42 @@ none90:
 	JGE     rows97
 
 row96:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -29460,6 +34463,54 @@ wide91:
 	JGE     rows107
 
 row106:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -29876,6 +34927,66 @@ few151:
 	JGE     rows154
 
 row153:
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30345,6 +35456,69 @@ result186:
 	JGE     rows192
 
 row191:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
