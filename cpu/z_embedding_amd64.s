@@ -31,16 +31,14 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
+few7:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -58,9 +56,9 @@ few6:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty8
+	JGE     empty9
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
+	JEQ     none10
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -71,15 +69,15 @@ few6:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ         32(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z16, Z17
 	VADDPS       Z17, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -130,17 +128,17 @@ row10:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z16, Z17
 	VADDPS       Z17, Z0, Z0
 	VMULPS       64(R8)(R12*1), Z16, Z17
@@ -175,21 +173,21 @@ row14:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
-	JMP summed7
+rows14:
+	JMP summed8
 
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000020, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows19
+	JGE     rows16
 
-row18:
+row15:
 	MOVQ       32(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -228,13 +226,13 @@ row18:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row18
+	JLT        row15
 
-rows19:
+rows16:
 	CMPQ R10, SI
-	JGE  rows21
+	JGE  rows18
 
-row20:
+row17:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -255,17 +253,17 @@ row20:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row20
+	JLT    row17
 
-rows21:
-summed7:
-summed22:
+rows18:
+summed8:
+summed19:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special25
+	JNE  special22
 
-final23:
+final20:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around23
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -282,9 +280,9 @@ final23:
 	VMOVDQU64 Z13, 832(DX)
 	VMOVDQU64 Z14, 896(DX)
 	VMOVDQU64 Z15, 960(DX)
-	JMP       stored27
+	JMP       stored24
 
-around26:
+around23:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -302,8 +300,8 @@ around26:
 	VMOVNTDQ Z14, 896(DX)
 	VMOVNTDQ Z15, 960(DX)
 
-stored27:
 stored24:
+stored21:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -311,9 +309,14 @@ stored24:
 	JLT  result3
 	JMP  over5
 
-special25:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+special22:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow28
+	JEQ     narrow25
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -330,14 +333,14 @@ special25:
 	VMOVUPS Z13, 832(DX)
 	VMOVUPS Z14, 896(DX)
 	VMOVUPS Z15, 960(DX)
-	JMP     stored24
+	JMP     stored21
 
-narrow28:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip29
+	JEQ          skip26
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty30
+	JEQ          empty27
 	SHRQ         $0x03, R10
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   R10, X18, X18
@@ -359,12 +362,12 @@ narrow28:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty30:
-skip29:
+empty27:
+skip26:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip31
+	JEQ       skip28
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip32
+	JEQ       skip29
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -414,7 +417,7 @@ skip29:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip32:
+skip29:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z16
@@ -429,14 +432,14 @@ skip32:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around33
+	JNE           around30
 	VMOVDQU64     Z16, (DX)
-	JMP           stored34
+	JMP           stored31
 
-around33:
+around30:
 	VMOVNTDQ Z16, (DX)
 
-stored34:
+stored31:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z16
@@ -451,14 +454,14 @@ stored34:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around35
+	JNE           around32
 	VMOVDQU64     Z16, 64(DX)
-	JMP           stored36
+	JMP           stored33
 
-around35:
+around32:
 	VMOVNTDQ Z16, 64(DX)
 
-stored36:
+stored33:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z16
@@ -473,14 +476,14 @@ stored36:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around37
+	JNE           around34
 	VMOVDQU64     Z16, 128(DX)
-	JMP           stored38
+	JMP           stored35
 
-around37:
+around34:
 	VMOVNTDQ Z16, 128(DX)
 
-stored38:
+stored35:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z16
@@ -495,14 +498,14 @@ stored38:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around39
+	JNE           around36
 	VMOVDQU64     Z16, 192(DX)
-	JMP           stored40
+	JMP           stored37
 
-around39:
+around36:
 	VMOVNTDQ Z16, 192(DX)
 
-stored40:
+stored37:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z8, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z8, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z8, K1, Z16
@@ -517,14 +520,14 @@ stored40:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around41
+	JNE           around38
 	VMOVDQU64     Z16, 256(DX)
-	JMP           stored42
+	JMP           stored39
 
-around41:
+around38:
 	VMOVNTDQ Z16, 256(DX)
 
-stored42:
+stored39:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z10, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z10, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z10, K1, Z16
@@ -539,14 +542,14 @@ stored42:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around43
+	JNE           around40
 	VMOVDQU64     Z16, 320(DX)
-	JMP           stored44
+	JMP           stored41
 
-around43:
+around40:
 	VMOVNTDQ Z16, 320(DX)
 
-stored44:
+stored41:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z12, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z12, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z12, K1, Z16
@@ -561,14 +564,14 @@ stored44:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around45
+	JNE           around42
 	VMOVDQU64     Z16, 384(DX)
-	JMP           stored46
+	JMP           stored43
 
-around45:
+around42:
 	VMOVNTDQ Z16, 384(DX)
 
-stored46:
+stored43:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z14, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z14, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z14, K1, Z16
@@ -583,21 +586,21 @@ stored46:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around47
+	JNE           around44
 	VMOVDQU64     Z16, 448(DX)
-	JMP           stored48
+	JMP           stored45
 
-around47:
+around44:
 	VMOVNTDQ Z16, 448(DX)
 
-stored48:
-	JMP stored24
+stored45:
+	JMP stored21
 
-skip31:
+skip28:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip49
+	JEQ       skip46
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip50
+	JEQ       skip47
 	VCVTPH2PS (DX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(DX), Z16
@@ -631,116 +634,116 @@ skip31:
 	VCVTPH2PS 480(DX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip50:
+skip47:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around51
+	JNE       around48
 	VMOVDQU64 Y16, (DX)
 	VMOVDQU64 Y17, 32(DX)
-	JMP       stored52
+	JMP       stored49
 
-around51:
+around48:
 	VMOVNTDQ Y16, (DX)
 	VMOVNTDQ Y17, 32(DX)
 
-stored52:
+stored49:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
+	JNE       around50
 	VMOVDQU64 Y16, 64(DX)
 	VMOVDQU64 Y17, 96(DX)
-	JMP       stored54
+	JMP       stored51
 
-around53:
+around50:
 	VMOVNTDQ Y16, 64(DX)
 	VMOVNTDQ Y17, 96(DX)
 
-stored54:
+stored51:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around55
+	JNE       around52
 	VMOVDQU64 Y16, 128(DX)
 	VMOVDQU64 Y17, 160(DX)
-	JMP       stored56
+	JMP       stored53
 
-around55:
+around52:
 	VMOVNTDQ Y16, 128(DX)
 	VMOVNTDQ Y17, 160(DX)
 
-stored56:
+stored53:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
+	JNE       around54
 	VMOVDQU64 Y16, 192(DX)
 	VMOVDQU64 Y17, 224(DX)
-	JMP       stored58
+	JMP       stored55
 
-around57:
+around54:
 	VMOVNTDQ Y16, 192(DX)
 	VMOVNTDQ Y17, 224(DX)
 
-stored58:
+stored55:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around56
 	VMOVDQU64 Y16, 256(DX)
 	VMOVDQU64 Y17, 288(DX)
-	JMP       stored60
+	JMP       stored57
 
-around59:
+around56:
 	VMOVNTDQ Y16, 256(DX)
 	VMOVNTDQ Y17, 288(DX)
 
-stored60:
+stored57:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around61
+	JNE       around58
 	VMOVDQU64 Y16, 320(DX)
 	VMOVDQU64 Y17, 352(DX)
-	JMP       stored62
+	JMP       stored59
 
-around61:
+around58:
 	VMOVNTDQ Y16, 320(DX)
 	VMOVNTDQ Y17, 352(DX)
 
-stored62:
+stored59:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
+	JNE       around60
 	VMOVDQU64 Y16, 384(DX)
 	VMOVDQU64 Y17, 416(DX)
-	JMP       stored64
+	JMP       stored61
 
-around63:
+around60:
 	VMOVNTDQ Y16, 384(DX)
 	VMOVNTDQ Y17, 416(DX)
 
-stored64:
+stored61:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around65
+	JNE       around62
 	VMOVDQU64 Y16, 448(DX)
 	VMOVDQU64 Y17, 480(DX)
-	JMP       stored66
+	JMP       stored63
 
-around65:
+around62:
 	VMOVNTDQ Y16, 448(DX)
 	VMOVNTDQ Y17, 480(DX)
 
-stored66:
-	JMP stored24
+stored63:
+	JMP stored21
 
-skip49:
+skip46:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip67
+	JEQ     skip64
 	VMOVUPS (DX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(DX), Z16
@@ -774,16 +777,16 @@ skip49:
 	VMOVUPS 960(DX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip67:
-	JMP final23
+skip64:
+	JMP final20
 
-empty8:
+empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed22
+	JNE       summed19
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip68
+	JEQ       skip65
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around66
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -792,9 +795,9 @@ empty8:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored70
+	JMP       stored67
 
-around69:
+around66:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -804,12 +807,12 @@ around69:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored70:
-	JMP stored24
+stored67:
+	JMP stored21
 
-skip68:
+skip65:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
+	JNE       around68
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -826,9 +829,9 @@ skip68:
 	VMOVDQU64 Z0, 832(DX)
 	VMOVDQU64 Z0, 896(DX)
 	VMOVDQU64 Z0, 960(DX)
-	JMP       stored72
+	JMP       stored69
 
-around71:
+around68:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -846,8 +849,8 @@ around71:
 	VMOVNTDQ Z0, 896(DX)
 	VMOVNTDQ Z0, 960(DX)
 
-stored72:
-	JMP stored24
+stored69:
+	JMP stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -856,34 +859,32 @@ over5:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000400, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip73
+	JEQ   skip70
 	SUBQ  $0x00000200, to+56(FP)
 
-skip73:
+skip70:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower75
+	JLT  narrower72
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over78
+	JGE  over75
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result76:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few79
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany77
+result73:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many76
 
-few79:
+few77:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -893,9 +894,9 @@ few79:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty81
+	JGE     empty79
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none82
+	JEQ     none80
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -906,15 +907,15 @@ few79:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows84
+	JGE     rows82
 
-row83:
+row81:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z8, Z9
 	VADDPS       Z9, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -941,17 +942,17 @@ row83:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row83
+	JLT          row81
 
-rows84:
+rows82:
 	CMPQ R11, SI
-	JGE  rows88
+	JGE  rows84
 
-row87:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z8, Z9
 	VADDPS       Z9, Z0, Z0
 	VMULPS       64(R8)(R12*1), Z8, Z9
@@ -970,21 +971,21 @@ row87:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row87
+	JLT          row83
 
-rows88:
-	JMP summed80
+rows84:
+	JMP summed78
 
-none82:
+none80:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows92
+	JGE     rows86
 
-row91:
+row85:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1007,13 +1008,13 @@ row91:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row91
+	JLT        row85
 
-rows92:
+rows86:
 	CMPQ R10, SI
-	JGE  rows94
+	JGE  rows88
 
-row93:
+row87:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1026,17 +1027,17 @@ row93:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row93
+	JLT    row87
 
-rows94:
-summed80:
-summed95:
+rows88:
+summed78:
+summed89:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special98
+	JNE  special92
 
-final96:
+final90:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around99
+	JNE       around93
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -1045,9 +1046,9 @@ final96:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored100
+	JMP       stored94
 
-around99:
+around93:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -1057,18 +1058,23 @@ around99:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored100:
-stored97:
+stored94:
+stored91:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result76
-	JMP  over78
+	JLT  result73
+	JMP  over75
 
-special98:
+many76:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany74
+	JMP   few77
+
+special92:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow101
+	JEQ     narrow95
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1077,14 +1083,14 @@ special98:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored97
+	JMP     stored91
 
-narrow101:
+narrow95:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip102
+	JEQ          skip96
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty103
+	JEQ          empty97
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R10, X19, X19
@@ -1098,12 +1104,12 @@ narrow101:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty103:
-skip102:
+empty97:
+skip96:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip104
+	JEQ       skip98
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip105
+	JEQ       skip99
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -1129,7 +1135,7 @@ skip102:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip105:
+skip99:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -1144,14 +1150,14 @@ skip105:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around106
+	JNE           around100
 	VMOVDQU64     Z8, (DX)
-	JMP           stored107
+	JMP           stored101
 
-around106:
+around100:
 	VMOVNTDQ Z8, (DX)
 
-stored107:
+stored101:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -1166,14 +1172,14 @@ stored107:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around108
+	JNE           around102
 	VMOVDQU64     Z8, 64(DX)
-	JMP           stored109
+	JMP           stored103
 
-around108:
+around102:
 	VMOVNTDQ Z8, 64(DX)
 
-stored109:
+stored103:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -1188,14 +1194,14 @@ stored109:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around110
+	JNE           around104
 	VMOVDQU64     Z8, 128(DX)
-	JMP           stored111
+	JMP           stored105
 
-around110:
+around104:
 	VMOVNTDQ Z8, 128(DX)
 
-stored111:
+stored105:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -1210,21 +1216,21 @@ stored111:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around112
+	JNE           around106
 	VMOVDQU64     Z8, 192(DX)
-	JMP           stored113
+	JMP           stored107
 
-around112:
+around106:
 	VMOVNTDQ Z8, 192(DX)
 
-stored113:
-	JMP stored97
+stored107:
+	JMP stored91
 
-skip104:
+skip98:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip114
+	JEQ       skip108
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip115
+	JEQ       skip109
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -1242,64 +1248,64 @@ skip104:
 	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip115:
+skip109:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around110
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
-	JMP       stored117
+	JMP       stored111
 
-around116:
+around110:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
 
-stored117:
+stored111:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around118
+	JNE       around112
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
-	JMP       stored119
+	JMP       stored113
 
-around118:
+around112:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
 
-stored119:
+stored113:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around114
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
-	JMP       stored121
+	JMP       stored115
 
-around120:
+around114:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
 
-stored121:
+stored115:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around122
+	JNE       around116
 	VMOVDQU64 Y8, 192(DX)
 	VMOVDQU64 Y9, 224(DX)
-	JMP       stored123
+	JMP       stored117
 
-around122:
+around116:
 	VMOVNTDQ Y8, 192(DX)
 	VMOVNTDQ Y9, 224(DX)
 
-stored123:
-	JMP stored97
+stored117:
+	JMP stored91
 
-skip114:
+skip108:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip124
+	JEQ     skip118
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -1317,34 +1323,34 @@ skip114:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip124:
-	JMP final96
+skip118:
+	JMP final90
 
-empty81:
+empty79:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed95
+	JNE       summed89
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip125
+	JEQ       skip119
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around126
+	JNE       around120
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored127
+	JMP       stored121
 
-around126:
+around120:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored127:
-	JMP stored97
+stored121:
+	JMP stored91
 
-skip125:
+skip119:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around128
+	JNE       around122
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -1353,9 +1359,9 @@ skip125:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored129
+	JMP       stored123
 
-around128:
+around122:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -1365,43 +1371,41 @@ around128:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored129:
-	JMP stored97
+stored123:
+	JMP stored91
 
-tooMany77:
+tooMany74:
 	MOVQ DI, results+24(FP)
 
-over78:
+over75:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip130
+	JEQ   skip124
 	SUBQ  $0x00000100, to+56(FP)
 
-skip130:
+skip124:
 	SUBQ $0x00000080, R9
 
-narrower75:
+narrower72:
 	CMPQ R9, $0x00000060
-	JLT  narrower132
+	JLT  narrower126
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over135
+	JGE  over129
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result133:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few136
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany134
+result127:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many130
 
-few136:
+few131:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1409,9 +1413,9 @@ few136:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty138
+	JGE     empty133
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none139
+	JEQ     none134
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1422,15 +1426,15 @@ few136:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows141
+	JGE     rows136
 
-row140:
+row135:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z6, Z7
 	VADDPS       Z7, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -1451,17 +1455,17 @@ row140:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row140
+	JLT          row135
 
-rows141:
+rows136:
 	CMPQ R11, SI
-	JGE  rows145
+	JGE  rows138
 
-row144:
+row137:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z6, Z7
 	VADDPS       Z7, Z0, Z0
 	VMULPS       64(R8)(R12*1), Z6, Z7
@@ -1476,21 +1480,21 @@ row144:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row144
+	JLT          row137
 
-rows145:
-	JMP summed137
+rows138:
+	JMP summed132
 
-none139:
+none134:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows149
+	JGE     rows140
 
-row148:
+row139:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1509,13 +1513,13 @@ row148:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row148
+	JLT        row139
 
-rows149:
+rows140:
 	CMPQ R10, SI
-	JGE  rows151
+	JGE  rows142
 
-row150:
+row141:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1526,26 +1530,26 @@ row150:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row150
+	JLT    row141
 
-rows151:
-summed137:
-summed152:
+rows142:
+summed132:
+summed143:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special155
+	JNE  special146
 
-final153:
+final144:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around156
+	JNE       around147
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	VMOVDQU64 Z4, 256(DX)
 	VMOVDQU64 Z5, 320(DX)
-	JMP       stored157
+	JMP       stored148
 
-around156:
+around147:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -1553,32 +1557,37 @@ around156:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 
-stored157:
-stored154:
+stored148:
+stored145:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result133
-	JMP  over135
+	JLT  result127
+	JMP  over129
 
-special155:
+many130:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany128
+	JMP   few131
+
+special146:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow158
+	JEQ     narrow149
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	VMOVUPS Z4, 256(DX)
 	VMOVUPS Z5, 320(DX)
-	JMP     stored154
+	JMP     stored145
 
-narrow158:
+narrow149:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip159
+	JEQ          skip150
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty160
+	JEQ          empty151
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R10, X20, X20
@@ -1590,12 +1599,12 @@ narrow158:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty160:
-skip159:
+empty151:
+skip150:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip161
+	JEQ       skip152
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip162
+	JEQ       skip153
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -1615,7 +1624,7 @@ skip159:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip162:
+skip153:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -1630,14 +1639,14 @@ skip162:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around163
+	JNE           around154
 	VMOVDQU64     Z6, (DX)
-	JMP           stored164
+	JMP           stored155
 
-around163:
+around154:
 	VMOVNTDQ Z6, (DX)
 
-stored164:
+stored155:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -1652,14 +1661,14 @@ stored164:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around165
+	JNE           around156
 	VMOVDQU64     Z6, 64(DX)
-	JMP           stored166
+	JMP           stored157
 
-around165:
+around156:
 	VMOVNTDQ Z6, 64(DX)
 
-stored166:
+stored157:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -1674,21 +1683,21 @@ stored166:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around167
+	JNE           around158
 	VMOVDQU64     Z6, 128(DX)
-	JMP           stored168
+	JMP           stored159
 
-around167:
+around158:
 	VMOVNTDQ Z6, 128(DX)
 
-stored168:
-	JMP stored154
+stored159:
+	JMP stored145
 
-skip161:
+skip152:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip169
+	JEQ       skip160
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip170
+	JEQ       skip161
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -1702,51 +1711,51 @@ skip161:
 	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip170:
+skip161:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around171
+	JNE       around162
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
-	JMP       stored172
+	JMP       stored163
 
-around171:
+around162:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
 
-stored172:
+stored163:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around173
+	JNE       around164
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
-	JMP       stored174
+	JMP       stored165
 
-around173:
+around164:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
 
-stored174:
+stored165:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around175
+	JNE       around166
 	VMOVDQU64 Y6, 128(DX)
 	VMOVDQU64 Y7, 160(DX)
-	JMP       stored176
+	JMP       stored167
 
-around175:
+around166:
 	VMOVNTDQ Y6, 128(DX)
 	VMOVNTDQ Y7, 160(DX)
 
-stored176:
-	JMP stored154
+stored167:
+	JMP stored145
 
-skip169:
+skip160:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip177
+	JEQ     skip168
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -1760,41 +1769,41 @@ skip169:
 	VMOVUPS 320(DX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip177:
-	JMP final153
+skip168:
+	JMP final144
 
-empty138:
+empty133:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed152
+	JNE       summed143
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip178
+	JEQ       skip169
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
+	JNE       around170
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
-	JMP       stored180
+	JMP       stored171
 
-around179:
+around170:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 
-stored180:
-	JMP stored154
+stored171:
+	JMP stored145
 
-skip178:
+skip169:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around181
+	JNE       around172
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	VMOVDQU64 Z0, 256(DX)
 	VMOVDQU64 Z0, 320(DX)
-	JMP       stored182
+	JMP       stored173
 
-around181:
+around172:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -1802,51 +1811,49 @@ around181:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 
-stored182:
-	JMP stored154
+stored173:
+	JMP stored145
 
-tooMany134:
+tooMany128:
 	MOVQ DI, results+24(FP)
 
-over135:
+over129:
 	ADDQ  $0x00000180, R8
 	ADDQ  $0x00000180, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip183
+	JEQ   skip174
 	SUBQ  $0x000000c0, to+56(FP)
 
-skip183:
+skip174:
 	SUBQ $0x00000060, R9
 
-narrower132:
+narrower126:
 	CMPQ R9, $0x00000040
-	JLT  narrower185
+	JLT  narrower176
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over188
+	JGE  over179
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result186:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few189
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany187
+result177:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many180
 
-few189:
+few181:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty191
+	JGE     empty183
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none192
+	JEQ     none184
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1857,15 +1864,15 @@ few189:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows194
+	JGE     rows186
 
-row193:
+row185:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z4, Z5
 	VADDPS       Z5, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -1880,17 +1887,17 @@ row193:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row193
+	JLT          row185
 
-rows194:
+rows186:
 	CMPQ R11, SI
-	JGE  rows198
+	JGE  rows188
 
-row197:
+row187:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z4, Z5
 	VADDPS       Z5, Z0, Z0
 	VMULPS       64(R8)(R12*1), Z4, Z5
@@ -1901,21 +1908,21 @@ row197:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row197
+	JLT          row187
 
-rows198:
-	JMP summed190
+rows188:
+	JMP summed182
 
-none192:
+none184:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows202
+	JGE     rows190
 
-row201:
+row189:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1930,13 +1937,13 @@ row201:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row201
+	JLT        row189
 
-rows202:
+rows190:
 	CMPQ R10, SI
-	JGE  rows204
+	JGE  rows192
 
-row203:
+row191:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1945,53 +1952,58 @@ row203:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row203
+	JLT    row191
 
-rows204:
-summed190:
-summed205:
+rows192:
+summed182:
+summed193:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special208
+	JNE  special196
 
-final206:
+final194:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around209
+	JNE       around197
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored210
+	JMP       stored198
 
-around209:
+around197:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored210:
-stored207:
+stored198:
+stored195:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result186
-	JMP  over188
+	JLT  result177
+	JMP  over179
 
-special208:
+many180:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany178
+	JMP   few181
+
+special196:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow211
+	JEQ     narrow199
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored207
+	JMP     stored195
 
-narrow211:
+narrow199:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip212
+	JEQ          skip200
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty213
+	JEQ          empty201
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R10, X21, X21
@@ -2001,12 +2013,12 @@ narrow211:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty213:
-skip212:
+empty201:
+skip200:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip214
+	JEQ       skip202
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip215
+	JEQ       skip203
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -2020,7 +2032,7 @@ skip212:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip215:
+skip203:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -2035,14 +2047,14 @@ skip215:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around216
+	JNE           around204
 	VMOVDQU64     Z4, (DX)
-	JMP           stored217
+	JMP           stored205
 
-around216:
+around204:
 	VMOVNTDQ Z4, (DX)
 
-stored217:
+stored205:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -2057,21 +2069,21 @@ stored217:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around218
+	JNE           around206
 	VMOVDQU64     Z4, 64(DX)
-	JMP           stored219
+	JMP           stored207
 
-around218:
+around206:
 	VMOVNTDQ Z4, 64(DX)
 
-stored219:
-	JMP stored207
+stored207:
+	JMP stored195
 
-skip214:
+skip202:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip220
+	JEQ       skip208
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip221
+	JEQ       skip209
 	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(DX), Z4
@@ -2081,38 +2093,38 @@ skip214:
 	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip221:
+skip209:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around222
+	JNE       around210
 	VMOVDQU64 Y4, (DX)
 	VMOVDQU64 Y5, 32(DX)
-	JMP       stored223
+	JMP       stored211
 
-around222:
+around210:
 	VMOVNTDQ Y4, (DX)
 	VMOVNTDQ Y5, 32(DX)
 
-stored223:
+stored211:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around224
+	JNE       around212
 	VMOVDQU64 Y4, 64(DX)
 	VMOVDQU64 Y5, 96(DX)
-	JMP       stored225
+	JMP       stored213
 
-around224:
+around212:
 	VMOVNTDQ Y4, 64(DX)
 	VMOVNTDQ Y5, 96(DX)
 
-stored225:
-	JMP stored207
+stored213:
+	JMP stored195
 
-skip220:
+skip208:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip226
+	JEQ     skip214
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -2122,85 +2134,83 @@ skip220:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip226:
-	JMP final206
+skip214:
+	JMP final194
 
-empty191:
+empty183:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed205
+	JNE       summed193
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip227
+	JEQ       skip215
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around228
+	JNE       around216
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored229
+	JMP       stored217
 
-around228:
+around216:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored229:
-	JMP stored207
+stored217:
+	JMP stored195
 
-skip227:
+skip215:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around218
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored231
+	JMP       stored219
 
-around230:
+around218:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored231:
-	JMP stored207
+stored219:
+	JMP stored195
 
-tooMany187:
+tooMany178:
 	MOVQ DI, results+24(FP)
 
-over188:
+over179:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip232
+	JEQ   skip220
 	SUBQ  $0x00000080, to+56(FP)
 
-skip232:
+skip220:
 	SUBQ $0x00000040, R9
 
-narrower185:
+narrower176:
 	CMPQ R9, $0x00000020
-	JLT  narrower234
+	JLT  narrower222
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over237
+	JGE  over225
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result235:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few238
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany236
+result223:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many226
 
-few238:
+few227:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty240
+	JGE     empty229
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none241
+	JEQ     none230
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2211,15 +2221,15 @@ few238:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows243
+	JGE     rows232
 
-row242:
+row231:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z2, Z3
 	VADDPS       Z3, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -2228,38 +2238,116 @@ row242:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row242
-
-rows243:
-	CMPQ R11, SI
-	JGE  rows247
-
-row246:
+	JGE          rows232
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows232
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows232
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row231
+
+rows232:
+	CMPQ R11, SI
+	JGE  rows234
+
+row233:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z2, Z3
 	VADDPS       Z3, Z0, Z0
 	VMULPS       64(R8)(R12*1), Z2, Z2
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row246
+	JGE          rows234
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows234
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows234
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VMULPS       64(R8)(R12*1), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row233
 
-rows247:
-	JMP summed239
+rows234:
+	JMP summed228
 
-none241:
+none230:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows251
+	JGE     rows236
 
-row250:
+row235:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2270,60 +2358,119 @@ row250:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row250
+	JGE        rows236
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows236
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows236
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row235
 
-rows251:
+rows236:
 	CMPQ R10, SI
-	JGE  rows253
+	JGE  rows238
 
-row252:
+row237:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row252
+	JGE    rows238
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	VADDPS 64(R8)(R11*1), Z1, Z1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows238
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	VADDPS 64(R8)(R11*1), Z1, Z1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows238
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	VADDPS 64(R8)(R11*1), Z1, Z1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row237
 
-rows253:
+rows238:
+summed228:
 summed239:
-summed254:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special257
+	JNE  special242
 
-final255:
+final240:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
+	JNE       around243
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored259
+	JMP       stored244
 
-around258:
+around243:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored259:
-stored256:
+stored244:
+stored241:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result235
-	JMP  over237
+	JLT  result223
+	JMP  over225
 
-special257:
+many226:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany224
+	JMP   few227
+
+special242:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow260
+	JEQ     narrow245
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored256
+	JMP     stored241
 
-narrow260:
+narrow245:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip261
+	JEQ          skip246
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty262
+	JEQ          empty247
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R10, X22, X22
@@ -2331,12 +2478,12 @@ narrow260:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty262:
-skip261:
+empty247:
+skip246:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip263
+	JEQ       skip248
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip264
+	JEQ       skip249
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -2344,7 +2491,7 @@ skip261:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip264:
+skip249:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -2359,122 +2506,120 @@ skip264:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around265
+	JNE           around250
 	VMOVDQU64     Z2, (DX)
-	JMP           stored266
+	JMP           stored251
 
-around265:
+around250:
 	VMOVNTDQ Z2, (DX)
 
-stored266:
-	JMP stored256
+stored251:
+	JMP stored241
 
-skip263:
+skip248:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip267
+	JEQ       skip252
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip268
+	JEQ       skip253
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip268:
+skip253:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around269
+	JNE       around254
 	VMOVDQU64 Y2, (DX)
 	VMOVDQU64 Y3, 32(DX)
-	JMP       stored270
+	JMP       stored255
 
-around269:
+around254:
 	VMOVNTDQ Y2, (DX)
 	VMOVNTDQ Y3, 32(DX)
 
-stored270:
-	JMP stored256
+stored255:
+	JMP stored241
 
-skip267:
+skip252:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip271
+	JEQ     skip256
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip271:
-	JMP final255
+skip256:
+	JMP final240
 
-empty240:
+empty229:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed254
+	JNE       summed239
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip272
+	JEQ       skip257
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around273
+	JNE       around258
 	VMOVDQU64 Z0, (DX)
-	JMP       stored274
+	JMP       stored259
 
-around273:
+around258:
 	VMOVNTDQ Z0, (DX)
 
-stored274:
-	JMP stored256
+stored259:
+	JMP stored241
 
-skip272:
+skip257:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around275
+	JNE       around260
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored276
+	JMP       stored261
 
-around275:
+around260:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored276:
-	JMP stored256
+stored261:
+	JMP stored241
 
-tooMany236:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over237:
+over225:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip277
+	JEQ   skip262
 	SUBQ  $0x00000040, to+56(FP)
 
-skip277:
+skip262:
 	SUBQ $0x00000020, R9
 
-narrower234:
+narrower222:
 	CMPQ R9, $0x00000010
-	JLT  narrower279
+	JLT  narrower264
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over282
+	JGE  over267
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result280:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few283
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany281
+result265:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many268
 
-few283:
+few269:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty285
+	JGE     empty271
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none286
+	JEQ     none272
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2485,50 +2630,197 @@ few283:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows288
+	JGE     rows274
 
-row287:
+row273:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row287
-
-rows288:
-	CMPQ R11, SI
-	JGE  rows292
-
-row291:
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows274
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row273
+
+rows274:
+	CMPQ R11, SI
+	JGE  rows276
+
+row275:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row291
+	JGE          rows276
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows276
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows276
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows276
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows276
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows276
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows276
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row275
 
-rows292:
-	JMP summed284
+rows276:
+	JMP summed270
 
-none286:
+none272:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows296
+	JGE     rows278
 
-row295:
+row277:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2537,73 +2829,183 @@ row295:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row295
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows278
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row277
 
-rows296:
+rows278:
 	CMPQ R10, SI
-	JGE  rows298
+	JGE  rows280
 
-row297:
+row279:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row297
+	JGE    rows280
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows280
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows280
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows280
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows280
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows280
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows280
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row279
 
-rows298:
-summed284:
-summed299:
+rows280:
+summed270:
+summed281:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special302
+	JNE  special284
 
-final300:
+final282:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around303
+	JNE       around285
 	VMOVDQU64 Z0, (DX)
-	JMP       stored304
+	JMP       stored286
 
-around303:
+around285:
 	VMOVNTDQ Z0, (DX)
 
-stored304:
-stored301:
+stored286:
+stored283:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result280
-	JMP  over282
+	JLT  result265
+	JMP  over267
 
-special302:
+many268:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany266
+	JMP   few269
+
+special284:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow305
+	JEQ     narrow287
 	VMOVUPS Z0, (DX)
-	JMP     stored301
+	JMP     stored283
 
-narrow305:
+narrow287:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip306
+	JEQ          skip288
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty307
+	JEQ          empty289
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty307:
-skip306:
+empty289:
+skip288:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip308
+	JEQ       skip290
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip309
+	JEQ       skip291
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip309:
+skip291:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -2612,116 +3014,114 @@ skip309:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around310
+	JNE           around292
 	VMOVDQU64     Y1, (DX)
-	JMP           stored311
+	JMP           stored293
 
-around310:
+around292:
 	VMOVNTDQ Y1, (DX)
 
-stored311:
-	JMP stored301
+stored293:
+	JMP stored283
 
-skip308:
+skip290:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip312
+	JEQ       skip294
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip313
+	JEQ       skip295
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip313:
+skip295:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around314
+	JNE       around296
 	VMOVDQU64 Y1, (DX)
-	JMP       stored315
+	JMP       stored297
 
-around314:
+around296:
 	VMOVNTDQ Y1, (DX)
 
-stored315:
-	JMP stored301
+stored297:
+	JMP stored283
 
-skip312:
+skip294:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip316
+	JEQ     skip298
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip316:
-	JMP final300
+skip298:
+	JMP final282
 
-empty285:
+empty271:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed299
+	JNE       summed281
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip317
+	JEQ       skip299
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around318
+	JNE       around300
 	VMOVDQU64 Y0, (DX)
-	JMP       stored319
+	JMP       stored301
 
-around318:
+around300:
 	VMOVNTDQ Y0, (DX)
 
-stored319:
-	JMP stored301
+stored301:
+	JMP stored283
 
-skip317:
+skip299:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around320
+	JNE       around302
 	VMOVDQU64 Z0, (DX)
-	JMP       stored321
+	JMP       stored303
 
-around320:
+around302:
 	VMOVNTDQ Z0, (DX)
 
-stored321:
-	JMP stored301
+stored303:
+	JMP stored283
 
-tooMany281:
+tooMany266:
 	MOVQ DI, results+24(FP)
 
-over282:
+over267:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip322
+	JEQ   skip304
 	SUBQ  $0x00000020, to+56(FP)
 
-skip322:
+skip304:
 	SUBQ $0x00000010, R9
 
-narrower279:
+narrower264:
 	TESTQ R9, R9
-	JLE   done323
+	JLE   done305
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over326
+	JGE   over308
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result324:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R9
-	SUBQ  BX, R9
-	CMPQ  R9, $0x00000800
-	JLE   few327
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany325
+result306:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many309
 
-few327:
+few310:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty329
+	JGE     empty312
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none330
+	JEQ     none313
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -2732,52 +3132,213 @@ few327:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows332
+	JGE     rows315
 
-row331:
+row314:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
+	ADDQ         $0x00000004, R9
 	VMOVUPS.Z    (R8)(R11*1), K1, Z2
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row331
-
-rows332:
-	CMPQ R10, SI
-	JGE  rows336
-
-row335:
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows315
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row314
+
+rows315:
+	CMPQ R10, SI
+	JGE  rows317
+
+row316:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
 	VMOVUPS.Z    (R8)(R11*1), K1, Z2
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row335
+	JGE          rows317
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows317
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows317
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows317
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows317
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows317
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows317
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VMOVUPS.Z    (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row316
 
-rows336:
-	JMP summed328
+rows317:
+	JMP summed311
 
-none330:
+none313:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows340
+	JGE     rows319
 
-row339:
+row318:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -2787,67 +3348,191 @@ row339:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row339
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows319
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPS.Z  (R8)(R10*1), K1, Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row318
 
-rows340:
+rows319:
 	CMPQ R9, SI
-	JGE  rows342
+	JGE  rows321
 
-row341:
+row320:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row341
+	JGE       rows321
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPS.Z (R8)(R10*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows321
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPS.Z (R8)(R10*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows321
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPS.Z (R8)(R10*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows321
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPS.Z (R8)(R10*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows321
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPS.Z (R8)(R10*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows321
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPS.Z (R8)(R10*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows321
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPS.Z (R8)(R10*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JLT       row320
 
-rows342:
-summed328:
-summed343:
+rows321:
+summed311:
+summed322:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special346
+	JNE  special325
 
-final344:
+final323:
 	VMOVUPS Z0, K1, (DX)
 
-stored345:
+stored324:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result324
-	JMP  over326
+	JLT  result306
+	JMP  over308
 
-special346:
+many309:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany307
+	JMP   few310
+
+special325:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow347
+	JEQ     narrow326
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored345
+	JMP     stored324
 
-narrow347:
+narrow326:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip348
+	JEQ          skip327
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty349
+	JEQ          empty328
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty349:
-skip348:
+empty328:
+skip327:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip350
+	JEQ         skip329
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip351
+	JEQ         skip330
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip351:
+skip330:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -2856,38 +3541,38 @@ skip351:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored345
+	JMP           stored324
 
-skip350:
+skip329:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip352
+	JEQ         skip331
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip353
+	JEQ         skip332
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip353:
+skip332:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored345
+	JMP       stored324
 
-skip352:
+skip331:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip354
+	JEQ       skip333
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip354:
-	JMP final344
+skip333:
+	JMP final323
 
-empty329:
-	JMP summed343
+empty312:
+	JMP summed322
 
-tooMany325:
+tooMany307:
 	MOVQ DI, results+24(FP)
 
-over326:
-done323:
+over308:
+done305:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -2984,34 +3669,32 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none355
+	JEQ   none334
 	SUBQ  CX, DX
 
-none355:
+none334:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile356:
+tile335:
 	CMPQ R10, $0x00000080
-	JLT  narrower357
+	JLT  narrower336
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over360
+	JGE  over339
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result358:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few361
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany359
+result337:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many340
 
-few361:
+few341:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3021,7 +3704,7 @@ few361:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty362
+	JGE     empty342
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3032,9 +3715,9 @@ few361:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows364
+	JGE     rows344
 
-row363:
+row343:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3077,13 +3760,13 @@ row363:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row363
+	JLT          row343
 
-rows364:
+rows344:
 	CMPQ R13, DI
-	JGE  rows366
+	JGE  rows346
 
-row365:
+row345:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3116,16 +3799,16 @@ row365:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row365
+	JLT          row345
 
-rows366:
-summed367:
+rows346:
+summed347:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special370
+	JNE  special350
 
-final368:
+final348:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around371
+	JNE       around351
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
@@ -3134,9 +3817,9 @@ final368:
 	VMOVDQU64 Z5, 320(BX)
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored372
+	JMP       stored352
 
-around371:
+around351:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
@@ -3146,18 +3829,23 @@ around371:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored372:
-stored369:
+stored352:
+stored349:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result358
-	JMP  over360
+	JLT  result337
+	JMP  over339
 
-special370:
+many340:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany338
+	JMP   few341
+
+special350:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow373
+	JEQ     narrow353
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -3166,14 +3854,14 @@ special370:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored369
+	JMP     stored349
 
-narrow373:
+narrow353:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip374
+	JEQ          skip354
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty375
+	JEQ          empty355
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -3187,12 +3875,12 @@ narrow373:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty375:
-skip374:
+empty355:
+skip354:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip376
+	JEQ       skip356
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip377
+	JEQ       skip357
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -3218,7 +3906,7 @@ skip374:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip377:
+skip357:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -3233,14 +3921,14 @@ skip377:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around378
+	JNE           around358
 	VMOVDQU64     Z8, (BX)
-	JMP           stored379
+	JMP           stored359
 
-around378:
+around358:
 	VMOVNTDQ Z8, (BX)
 
-stored379:
+stored359:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -3255,14 +3943,14 @@ stored379:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around380
+	JNE           around360
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored381
+	JMP           stored361
 
-around380:
+around360:
 	VMOVNTDQ Z8, 64(BX)
 
-stored381:
+stored361:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -3277,14 +3965,14 @@ stored381:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around382
+	JNE           around362
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored383
+	JMP           stored363
 
-around382:
+around362:
 	VMOVNTDQ Z8, 128(BX)
 
-stored383:
+stored363:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -3299,21 +3987,21 @@ stored383:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around384
+	JNE           around364
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored385
+	JMP           stored365
 
-around384:
+around364:
 	VMOVNTDQ Z8, 192(BX)
 
-stored385:
-	JMP stored369
+stored365:
+	JMP stored349
 
-skip376:
+skip356:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip386
+	JEQ       skip366
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip387
+	JEQ       skip367
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -3331,64 +4019,64 @@ skip376:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip387:
+skip367:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around388
+	JNE       around368
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored389
+	JMP       stored369
 
-around388:
+around368:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored389:
+stored369:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around390
+	JNE       around370
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored391
+	JMP       stored371
 
-around390:
+around370:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored391:
+stored371:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around392
+	JNE       around372
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored393
+	JMP       stored373
 
-around392:
+around372:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored393:
+stored373:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around394
+	JNE       around374
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored395
+	JMP       stored375
 
-around394:
+around374:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored395:
-	JMP stored369
+stored375:
+	JMP stored349
 
-skip386:
+skip366:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip396
+	JEQ     skip376
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -3406,34 +4094,34 @@ skip386:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip396:
-	JMP final368
+skip376:
+	JMP final348
 
-empty362:
+empty342:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed367
+	JNE       summed347
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip397
+	JEQ       skip377
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around398
+	JNE       around378
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored399
+	JMP       stored379
 
-around398:
+around378:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored399:
-	JMP stored369
+stored379:
+	JMP stored349
 
-skip397:
+skip377:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around400
+	JNE       around380
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -3442,9 +4130,9 @@ skip397:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored401
+	JMP       stored381
 
-around400:
+around380:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -3454,50 +4142,48 @@ around400:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored401:
-	JMP stored369
+stored381:
+	JMP stored349
 
-tooMany359:
+tooMany338:
 	MOVQ R8, results+24(FP)
 
-over360:
+over339:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip402
+	JEQ   skip382
 	SUBQ  $0x00000100, to+72(FP)
 
-skip402:
+skip382:
 	SUBQ $0x00000080, R10
-	JMP  tile356
+	JMP  tile335
 
-narrower357:
+narrower336:
 	CMPQ R10, $0x00000040
-	JLT  narrower404
+	JLT  narrower384
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over407
+	JGE  over387
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result405:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few408
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany406
+result385:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many388
 
-few408:
+few389:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty409
+	JGE     empty390
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3508,9 +4194,9 @@ few408:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows411
+	JGE     rows392
 
-row410:
+row391:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3537,13 +4223,13 @@ row410:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row410
+	JLT          row391
 
-rows411:
+rows392:
 	CMPQ R13, DI
-	JGE  rows413
+	JGE  rows394
 
-row412:
+row393:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3564,52 +4250,57 @@ row412:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row412
+	JLT          row393
 
-rows413:
-summed414:
+rows394:
+summed395:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special417
+	JNE  special398
 
-final415:
+final396:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around418
+	JNE       around399
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored419
+	JMP       stored400
 
-around418:
+around399:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored419:
-stored416:
+stored400:
+stored397:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result405
-	JMP  over407
+	JLT  result385
+	JMP  over387
 
-special417:
+many388:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany386
+	JMP   few389
+
+special398:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow420
+	JEQ     narrow401
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored416
+	JMP     stored397
 
-narrow420:
+narrow401:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip421
+	JEQ          skip402
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty422
+	JEQ          empty403
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -3619,12 +4310,12 @@ narrow420:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty422:
-skip421:
+empty403:
+skip402:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip423
+	JEQ       skip404
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip424
+	JEQ       skip405
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -3638,7 +4329,7 @@ skip421:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip424:
+skip405:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -3653,14 +4344,14 @@ skip424:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around425
+	JNE           around406
 	VMOVDQU64     Z4, (BX)
-	JMP           stored426
+	JMP           stored407
 
-around425:
+around406:
 	VMOVNTDQ Z4, (BX)
 
-stored426:
+stored407:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -3675,21 +4366,21 @@ stored426:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around427
+	JNE           around408
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored428
+	JMP           stored409
 
-around427:
+around408:
 	VMOVNTDQ Z4, 64(BX)
 
-stored428:
-	JMP stored416
+stored409:
+	JMP stored397
 
-skip423:
+skip404:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip429
+	JEQ       skip410
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip430
+	JEQ       skip411
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -3699,38 +4390,38 @@ skip423:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip430:
+skip411:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around431
+	JNE       around412
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored432
+	JMP       stored413
 
-around431:
+around412:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored432:
+stored413:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around433
+	JNE       around414
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored434
+	JMP       stored415
 
-around433:
+around414:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored434:
-	JMP stored416
+stored415:
+	JMP stored397
 
-skip429:
+skip410:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip435
+	JEQ     skip416
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -3740,83 +4431,81 @@ skip429:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip435:
-	JMP final415
+skip416:
+	JMP final396
 
-empty409:
+empty390:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed414
+	JNE       summed395
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip436
+	JEQ       skip417
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around437
+	JNE       around418
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored438
+	JMP       stored419
 
-around437:
+around418:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored438:
-	JMP stored416
+stored419:
+	JMP stored397
 
-skip436:
+skip417:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around439
+	JNE       around420
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored440
+	JMP       stored421
 
-around439:
+around420:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored440:
-	JMP stored416
+stored421:
+	JMP stored397
 
-tooMany406:
+tooMany386:
 	MOVQ R8, results+24(FP)
 
-over407:
+over387:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip441
+	JEQ   skip422
 	SUBQ  $0x00000080, to+72(FP)
 
-skip441:
+skip422:
 	SUBQ $0x00000040, R10
 
-narrower404:
+narrower384:
 	CMPQ R10, $0x00000020
-	JLT  narrower443
+	JLT  narrower424
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over446
+	JGE  over427
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result444:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few447
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany445
+result425:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many428
 
-few447:
+few429:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty448
+	JGE     empty430
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3827,9 +4516,9 @@ few447:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows450
+	JGE     rows432
 
-row449:
+row431:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3848,13 +4537,70 @@ row449:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row449
+	JGE          rows432
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows432
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows432
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row431
 
-rows450:
+rows432:
 	CMPQ R13, DI
-	JGE  rows452
+	JGE  rows434
 
-row451:
+row433:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3869,46 +4615,96 @@ row451:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row451
+	JGE          rows434
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows434
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows434
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VMOVUPS      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VMOVUPS      64(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row433
 
-rows452:
-summed453:
+rows434:
+summed435:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special456
+	JNE  special438
 
-final454:
+final436:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around457
+	JNE       around439
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored458
+	JMP       stored440
 
-around457:
+around439:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored458:
-stored455:
+stored440:
+stored437:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result444
-	JMP  over446
+	JLT  result425
+	JMP  over427
 
-special456:
+many428:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany426
+	JMP   few429
+
+special438:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow459
+	JEQ     narrow441
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored455
+	JMP     stored437
 
-narrow459:
+narrow441:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip460
+	JEQ          skip442
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty461
+	JEQ          empty443
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -3916,12 +4712,12 @@ narrow459:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty461:
-skip460:
+empty443:
+skip442:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip462
+	JEQ       skip444
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip463
+	JEQ       skip445
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -3929,7 +4725,7 @@ skip460:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip463:
+skip445:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -3944,120 +4740,118 @@ skip463:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around464
+	JNE           around446
 	VMOVDQU64     Z2, (BX)
-	JMP           stored465
+	JMP           stored447
 
-around464:
+around446:
 	VMOVNTDQ Z2, (BX)
 
-stored465:
-	JMP stored455
+stored447:
+	JMP stored437
 
-skip462:
+skip444:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip466
+	JEQ       skip448
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip467
+	JEQ       skip449
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip467:
+skip449:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around468
+	JNE       around450
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored469
+	JMP       stored451
 
-around468:
+around450:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored469:
-	JMP stored455
+stored451:
+	JMP stored437
 
-skip466:
+skip448:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip470
+	JEQ     skip452
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip470:
-	JMP final454
+skip452:
+	JMP final436
 
-empty448:
+empty430:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed453
+	JNE       summed435
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip471
+	JEQ       skip453
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around472
+	JNE       around454
 	VMOVDQU64 Z0, (BX)
-	JMP       stored473
+	JMP       stored455
 
-around472:
+around454:
 	VMOVNTDQ Z0, (BX)
 
-stored473:
-	JMP stored455
+stored455:
+	JMP stored437
 
-skip471:
+skip453:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around474
+	JNE       around456
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored475
+	JMP       stored457
 
-around474:
+around456:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored475:
-	JMP stored455
+stored457:
+	JMP stored437
 
-tooMany445:
+tooMany426:
 	MOVQ R8, results+24(FP)
 
-over446:
+over427:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip476
+	JEQ   skip458
 	SUBQ  $0x00000040, to+72(FP)
 
-skip476:
+skip458:
 	SUBQ $0x00000020, R10
 
-narrower443:
+narrower424:
 	CMPQ R10, $0x00000010
-	JLT  narrower478
+	JLT  narrower460
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over481
+	JGE  over463
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result479:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few482
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany480
+result461:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many464
 
-few482:
+few465:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty483
+	JGE     empty466
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4068,9 +4862,9 @@ few482:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows485
+	JGE     rows468
 
-row484:
+row467:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4085,13 +4879,118 @@ row484:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row484
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows468
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row467
 
-rows485:
+rows468:
 	CMPQ R13, DI
-	JGE  rows487
+	JGE  rows470
 
-row486:
+row469:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4103,14 +5002,214 @@ row486:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row486
+	JGE          rows470
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows470
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows470
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows470
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows470
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows470
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows470
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row469
 
-rows487:
-summed488:
+rows470:
+summed471:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special491
+	JNE  special474
 
-final489:
+final472:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around475
+	VMOVDQU64 Z0, (BX)
+	JMP       stored476
+
+around475:
+	VMOVNTDQ Z0, (BX)
+
+stored476:
+stored473:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result461
+	JMP  over463
+
+many464:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany462
+	JMP   few465
+
+special474:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow477
+	VMOVUPS Z0, (BX)
+	JMP     stored473
+
+narrow477:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip478
+	MOVQ         DI, R11
+	SUBQ         SI, R11
+	JEQ          empty479
+	SHRQ         $0x03, R11
+	VPXORD       X13, X13, X13
+	VCVTSI2SSQ   R11, X13, X13
+	VBROADCASTSS X13, Z1
+	VDIVPS       Z1, Z0, Z0
+
+empty479:
+skip478:
+	TESTQ     $0x00000040, mode+96(FP)
+	JEQ       skip480
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip481
+	VPMOVZXWD (BX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VADDPS    Z0, Z1, Z0
+
+skip481:
+	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
+	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
+	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
+	VCMPPS        $0x03, Z0, Z0, K1
+	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
+	VPSRLD        $0x10, Z1, Z1
+	VPMOVDW       Z1, Y1
+	TESTQ         $0x00000004, mode+96(FP)
+	JNE           around482
+	VMOVDQU64     Y1, (BX)
+	JMP           stored483
+
+around482:
+	VMOVNTDQ Y1, (BX)
+
+stored483:
+	JMP stored473
+
+skip480:
+	TESTQ     $0x00000080, mode+96(FP)
+	JEQ       skip484
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip485
+	VCVTPH2PS (BX), Z1
+	VADDPS    Z0, Z1, Z0
+
+skip485:
+	VCVTPS2PH $0x00, Z0, Y1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around486
+	VMOVDQU64 Y1, (BX)
+	JMP       stored487
+
+around486:
+	VMOVNTDQ Y1, (BX)
+
+stored487:
+	JMP stored473
+
+skip484:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip488
+	VMOVUPS (BX), Z1
+	VADDPS  Z0, Z1, Z0
+
+skip488:
+	JMP final472
+
+empty466:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed471
+	TESTQ     $0x000000c0, mode+96(FP)
+	JEQ       skip489
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around490
+	VMOVDQU64 Y0, (BX)
+	JMP       stored491
+
+around490:
+	VMOVNTDQ Y0, (BX)
+
+stored491:
+	JMP stored473
+
+skip489:
 	TESTQ     $0x00000004, mode+96(FP)
 	JNE       around492
 	VMOVDQU64 Z0, (BX)
@@ -4120,159 +5219,46 @@ around492:
 	VMOVNTDQ Z0, (BX)
 
 stored493:
-stored490:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result479
-	JMP  over481
+	JMP stored473
 
-special491:
-	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow494
-	VMOVUPS Z0, (BX)
-	JMP     stored490
-
-narrow494:
-	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip495
-	MOVQ         DI, R11
-	SUBQ         SI, R11
-	JEQ          empty496
-	SHRQ         $0x03, R11
-	VPXORD       X13, X13, X13
-	VCVTSI2SSQ   R11, X13, X13
-	VBROADCASTSS X13, Z1
-	VDIVPS       Z1, Z0, Z0
-
-empty496:
-skip495:
-	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip497
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip498
-	VPMOVZXWD (BX), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VADDPS    Z0, Z1, Z0
-
-skip498:
-	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
-	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
-	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
-	VCMPPS        $0x03, Z0, Z0, K1
-	VPBROADCASTD  all32_7fc00000<>+0(SB), K1, Z1
-	VPSRLD        $0x10, Z1, Z1
-	VPMOVDW       Z1, Y1
-	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around499
-	VMOVDQU64     Y1, (BX)
-	JMP           stored500
-
-around499:
-	VMOVNTDQ Y1, (BX)
-
-stored500:
-	JMP stored490
-
-skip497:
-	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip501
-	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip502
-	VCVTPH2PS (BX), Z1
-	VADDPS    Z0, Z1, Z0
-
-skip502:
-	VCVTPS2PH $0x00, Z0, Y1
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around503
-	VMOVDQU64 Y1, (BX)
-	JMP       stored504
-
-around503:
-	VMOVNTDQ Y1, (BX)
-
-stored504:
-	JMP stored490
-
-skip501:
-	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip505
-	VMOVUPS (BX), Z1
-	VADDPS  Z0, Z1, Z0
-
-skip505:
-	JMP final489
-
-empty483:
-	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed488
-	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip506
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around507
-	VMOVDQU64 Y0, (BX)
-	JMP       stored508
-
-around507:
-	VMOVNTDQ Y0, (BX)
-
-stored508:
-	JMP stored490
-
-skip506:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around509
-	VMOVDQU64 Z0, (BX)
-	JMP       stored510
-
-around509:
-	VMOVNTDQ Z0, (BX)
-
-stored510:
-	JMP stored490
-
-tooMany480:
+tooMany462:
 	MOVQ R8, results+24(FP)
 
-over481:
+over463:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip511
+	JEQ   skip494
 	SUBQ  $0x00000020, to+72(FP)
 
-skip511:
+skip494:
 	SUBQ $0x00000010, R10
 
-narrower478:
+narrower460:
 	TESTQ R10, R10
-	JLE   done512
+	JLE   done495
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over515
+	JGE   over498
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result513:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few516
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany514
+result496:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many499
 
-few516:
+few500:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty517
+	JGE     empty501
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4283,9 +5269,9 @@ few516:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows519
+	JGE     rows503
 
-row518:
+row502:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4300,13 +5286,118 @@ row518:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row518
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows503
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row502
 
-rows519:
+rows503:
 	CMPQ R13, DI
-	JGE  rows521
+	JGE  rows505
 
-row520:
+row504:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4318,53 +5409,142 @@ row520:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row520
+	JGE          rows505
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows505
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows505
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows505
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows505
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows505
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows505
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VMOVUPS.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row504
 
-rows521:
-summed522:
+rows505:
+summed506:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special525
+	JNE  special509
 
-final523:
+final507:
 	VMOVUPS Z0, K1, (BX)
 
-stored524:
+stored508:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result513
-	JMP  over515
+	JLT  result496
+	JMP  over498
 
-special525:
+many499:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany497
+	JMP   few500
+
+special509:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow526
+	JEQ     narrow510
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored524
+	JMP     stored508
 
-narrow526:
+narrow510:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip527
+	JEQ          skip511
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty528
+	JEQ          empty512
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty528:
-skip527:
+empty512:
+skip511:
 	TESTQ       $0x00000040, mode+96(FP)
-	JEQ         skip529
+	JEQ         skip513
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip530
+	JEQ         skip514
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip530:
+skip514:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -4373,38 +5553,38 @@ skip530:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
-	JMP           stored524
+	JMP           stored508
 
-skip529:
+skip513:
 	TESTQ       $0x00000080, mode+96(FP)
-	JEQ         skip531
+	JEQ         skip515
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip532
+	JEQ         skip516
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip532:
+skip516:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
-	JMP       stored524
+	JMP       stored508
 
-skip531:
+skip515:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip533
+	JEQ       skip517
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip533:
-	JMP final523
+skip517:
+	JMP final507
 
-empty517:
-	JMP summed522
+empty501:
+	JMP summed506
 
-tooMany514:
+tooMany497:
 	MOVQ R8, results+24(FP)
 
-over515:
-done512:
+over498:
+done495:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -4427,30 +5607,30 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none534
+	JEQ   none518
 	SUBQ  CX, DX
 
-none534:
+none518:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile535:
+tile519:
 	CMPQ R10, $0x00000080
-	JLT  narrower536
+	JLT  narrower520
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over539
+	JGE  over523
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result537:
+result521:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty540
+	JGE          empty524
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -4475,9 +5655,9 @@ result537:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows543
+	JGE          rows527
 
-row542:
+row526:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -4533,13 +5713,13 @@ row542:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row542
+	JLT        row526
 
-rows543:
+rows527:
 	CMPQ R11, DI
-	JGE  rows545
+	JGE  rows529
 
-row544:
+row528:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -4585,9 +5765,9 @@ row544:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row544
+	JLT       row528
 
-rows545:
+rows529:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -4598,7 +5778,7 @@ rows545:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none546
+	JEQ           none530
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -4705,10 +5885,10 @@ rows545:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none546:
-	JMP stored541
+none530:
+	JMP stored525
 
-empty540:
+empty524:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -4727,7 +5907,7 @@ empty540:
 	VMOVUPS      Z6, 384(BX)
 	VMOVUPS      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none547
+	JEQ          none531
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -4754,39 +5934,39 @@ empty540:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none547:
-stored541:
+none531:
+stored525:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result537
-	JMP  over539
+	JLT  result521
+	JMP  over523
 	MOVQ R8, results+24(FP)
 
-over539:
+over523:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile535
+	JMP  tile519
 
-narrower536:
+narrower520:
 	CMPQ R10, $0x00000040
-	JLT  narrower549
+	JLT  narrower533
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over552
+	JGE  over536
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result550:
+result534:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty553
+	JGE          empty537
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -4803,9 +5983,9 @@ result550:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows556
+	JGE          rows540
 
-row555:
+row539:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -4837,13 +6017,13 @@ row555:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row555
+	JLT        row539
 
-rows556:
+rows540:
 	CMPQ R11, DI
-	JGE  rows558
+	JGE  rows542
 
-row557:
+row541:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -4869,16 +6049,16 @@ row557:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row557
+	JLT       row541
 
-rows558:
+rows542:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none559
+	JEQ           none543
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -4937,10 +6117,10 @@ rows558:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none559:
-	JMP stored554
+none543:
+	JMP stored538
 
-empty553:
+empty537:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -4951,7 +6131,7 @@ empty553:
 	VMOVUPS      Z2, 128(BX)
 	VMOVUPS      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none560
+	JEQ          none544
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -4970,38 +6150,38 @@ empty553:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none560:
-stored554:
+none544:
+stored538:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result550
-	JMP  over552
+	JLT  result534
+	JMP  over536
 	MOVQ R8, results+24(FP)
 
-over552:
+over536:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower549:
+narrower533:
 	CMPQ R10, $0x00000020
-	JLT  narrower562
+	JLT  narrower546
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over565
+	JGE  over549
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result563:
+result547:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty566
+	JGE          empty550
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5014,9 +6194,9 @@ result563:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows569
+	JGE          rows553
 
-row568:
+row552:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5036,13 +6216,73 @@ row568:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row568
+	JGE        rows553
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    64(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows553
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    64(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows553
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    64(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row552
 
-rows569:
+rows553:
 	CMPQ R11, DI
-	JGE  rows571
+	JGE  rows555
 
-row570:
+row554:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5058,14 +6298,62 @@ row570:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row570
+	JGE       rows555
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VMOVUPS   64(R9)(R12*1), Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows555
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VMOVUPS   64(R9)(R12*1), Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows555
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VMOVUPS   64(R9)(R12*1), Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row554
 
-rows571:
+rows555:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none572
+	JEQ           none556
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5100,17 +6388,17 @@ rows571:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none572:
-	JMP stored567
+none556:
+	JMP stored551
 
-empty566:
+empty550:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	VMOVUPS      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none573
+	JEQ          none557
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5125,38 +6413,38 @@ empty566:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none573:
-stored567:
+none557:
+stored551:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result563
-	JMP  over565
+	JLT  result547
+	JMP  over549
 	MOVQ R8, results+24(FP)
 
-over565:
+over549:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower562:
+narrower546:
 	CMPQ R10, $0x00000010
-	JLT  narrower575
+	JLT  narrower559
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over578
+	JGE  over562
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result576:
+result560:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty579
+	JGE          empty563
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5167,9 +6455,9 @@ result576:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows582
+	JGE          rows566
 
-row581:
+row565:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5183,13 +6471,111 @@ row581:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row581
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows566
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row565
 
-rows582:
+rows566:
 	CMPQ R11, DI
-	JGE  rows584
+	JGE  rows568
 
-row583:
+row567:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5200,13 +6586,90 @@ row583:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row583
+	JGE       rows568
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows568
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows568
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows568
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows568
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows568
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows568
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row567
 
-rows584:
+rows568:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none585
+	JEQ           none569
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5229,15 +6692,15 @@ rows584:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none585:
-	JMP stored580
+none569:
+	JMP stored564
 
-empty579:
+empty563:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none586
+	JEQ          none570
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5250,41 +6713,41 @@ empty579:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none586:
-stored580:
+none570:
+stored564:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result576
-	JMP  over578
+	JLT  result560
+	JMP  over562
 	MOVQ R8, results+24(FP)
 
-over578:
+over562:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower575:
+narrower559:
 	TESTQ R10, R10
-	JLE   done587
+	JLE   done571
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over590
+	JGE   over574
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result588:
+result572:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty591
+	JGE          empty575
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5295,9 +6758,9 @@ result588:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows594
+	JGE          rows578
 
-row593:
+row577:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5311,13 +6774,111 @@ row593:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row593
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows578
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS.Z  (R9)(R12*1), K1, Z1
+	VCMPPS     $0x07, Z0, Z0, K2
+	VCMPPS     $0x16, Z0, Z1, K2, K2
+	VMOVAPS    Z1, K2, Z0
+	VMOVDQA32  Z16, K2, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row577
 
-rows594:
+rows578:
 	CMPQ R11, DI
-	JGE  rows596
+	JGE  rows580
 
-row595:
+row579:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -5328,13 +6889,90 @@ row595:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row595
+	JGE       rows580
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS.Z (R9)(R12*1), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VCMPPS    $0x16, Z0, Z1, K2, K2
+	VMOVAPS   Z1, K2, Z0
+	VMOVDQA32 Z16, K2, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows580
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS.Z (R9)(R12*1), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VCMPPS    $0x16, Z0, Z1, K2, K2
+	VMOVAPS   Z1, K2, Z0
+	VMOVDQA32 Z16, K2, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows580
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS.Z (R9)(R12*1), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VCMPPS    $0x16, Z0, Z1, K2, K2
+	VMOVAPS   Z1, K2, Z0
+	VMOVDQA32 Z16, K2, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows580
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS.Z (R9)(R12*1), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VCMPPS    $0x16, Z0, Z1, K2, K2
+	VMOVAPS   Z1, K2, Z0
+	VMOVDQA32 Z16, K2, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows580
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS.Z (R9)(R12*1), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VCMPPS    $0x16, Z0, Z1, K2, K2
+	VMOVAPS   Z1, K2, Z0
+	VMOVDQA32 Z16, K2, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows580
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS.Z (R9)(R12*1), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VCMPPS    $0x16, Z0, Z1, K2, K2
+	VMOVAPS   Z1, K2, Z0
+	VMOVDQA32 Z16, K2, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows580
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS.Z (R9)(R12*1), K1, Z1
+	VCMPPS    $0x07, Z0, Z0, K2
+	VCMPPS    $0x16, Z0, Z1, K2, K2
+	VMOVAPS   Z1, K2, Z0
+	VMOVDQA32 Z16, K2, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row579
 
-rows596:
+rows580:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none597
+	JEQ           none581
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5358,15 +6996,15 @@ rows596:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none597:
-	JMP stored592
+none581:
+	JMP stored576
 
-empty591:
+empty575:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none598
+	JEQ          none582
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5380,18 +7018,18 @@ empty591:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none598:
-stored592:
+none582:
+stored576:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result588
-	JMP  over590
+	JLT  result572
+	JMP  over574
 	MOVQ R8, results+24(FP)
 
-over590:
-done587:
+over574:
+done571:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -5446,16 +7084,14 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
+few7:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -5473,9 +7109,9 @@ few6:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     empty8
+	JGE     empty9
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
+	JEQ     none10
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -5486,15 +7122,15 @@ few6:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ         32(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z16
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z16, Z17
 	VADDPD       Z17, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -5545,17 +7181,17 @@ row10:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z16
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z16, Z17
 	VADDPD       Z17, Z0, Z0
 	VMULPD       64(R8)(R12*1), Z16, Z17
@@ -5590,21 +7226,21 @@ row14:
 	VADDPD       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
-	JMP summed7
+rows14:
+	JMP summed8
 
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000020, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows19
+	JGE     rows16
 
-row18:
+row15:
 	MOVQ       32(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -5643,13 +7279,13 @@ row18:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row18
+	JLT        row15
 
-rows19:
+rows16:
 	CMPQ R10, SI
-	JGE  rows21
+	JGE  rows18
 
-row20:
+row17:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -5670,17 +7306,17 @@ row20:
 	VADDPD 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row20
+	JLT    row17
 
-rows21:
-summed7:
-summed22:
+rows18:
+summed8:
+summed19:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special25
+	JNE  special22
 
-final23:
+final20:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around23
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -5697,9 +7333,9 @@ final23:
 	VMOVDQU64 Z13, 832(DX)
 	VMOVDQU64 Z14, 896(DX)
 	VMOVDQU64 Z15, 960(DX)
-	JMP       stored27
+	JMP       stored24
 
-around26:
+around23:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -5717,8 +7353,8 @@ around26:
 	VMOVNTDQ Z14, 896(DX)
 	VMOVNTDQ Z15, 960(DX)
 
-stored27:
 stored24:
+stored21:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -5726,9 +7362,14 @@ stored24:
 	JLT  result3
 	JMP  over5
 
-special25:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+special22:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow28
+	JEQ     narrow25
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
@@ -5745,14 +7386,14 @@ special25:
 	VMOVUPD Z13, 832(DX)
 	VMOVUPD Z14, 896(DX)
 	VMOVUPD Z15, 960(DX)
-	JMP     stored24
+	JMP     stored21
 
-narrow28:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip29
+	JEQ          skip26
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty30
+	JEQ          empty27
 	SHRQ         $0x03, R10
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   R10, X18, X18
@@ -5774,10 +7415,10 @@ narrow28:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty30:
-skip29:
+empty27:
+skip26:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip31
+	JEQ     skip28
 	VMOVUPD (DX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(DX), Z16
@@ -5811,14 +7452,14 @@ skip29:
 	VMOVUPD 960(DX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip31:
-	JMP final23
+skip28:
+	JMP final20
 
-empty8:
+empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed22
+	JNE       summed19
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around29
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -5835,9 +7476,9 @@ empty8:
 	VMOVDQU64 Z0, 832(DX)
 	VMOVDQU64 Z0, 896(DX)
 	VMOVDQU64 Z0, 960(DX)
-	JMP       stored33
+	JMP       stored30
 
-around32:
+around29:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -5855,8 +7496,8 @@ around32:
 	VMOVNTDQ Z0, 896(DX)
 	VMOVNTDQ Z0, 960(DX)
 
-stored33:
-	JMP stored24
+stored30:
+	JMP stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -5869,25 +7510,23 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower35
+	JLT  narrower32
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over38
+	JGE  over35
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result36:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few39
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany37
+result33:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many36
 
-few39:
+few37:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -5897,9 +7536,9 @@ few39:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty39
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none40
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -5910,15 +7549,15 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows42
 
-row43:
+row41:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z8
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z8, Z9
 	VADDPD       Z9, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -5945,17 +7584,17 @@ row43:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row41
 
-rows44:
+rows42:
 	CMPQ R11, SI
-	JGE  rows48
+	JGE  rows44
 
-row47:
+row43:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z8
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z8, Z9
 	VADDPD       Z9, Z0, Z0
 	VMULPD       64(R8)(R12*1), Z8, Z9
@@ -5974,21 +7613,21 @@ row47:
 	VADDPD       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row47
+	JLT          row43
 
-rows48:
-	JMP summed40
+rows44:
+	JMP summed38
 
-none42:
+none40:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows46
 
-row51:
+row45:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -6011,13 +7650,13 @@ row51:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row51
+	JLT        row45
 
-rows52:
+rows46:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows48
 
-row53:
+row47:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -6030,17 +7669,17 @@ row53:
 	VADDPD 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row53
+	JLT    row47
 
-rows54:
-summed40:
-summed55:
+rows48:
+summed38:
+summed49:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special58
+	JNE  special52
 
-final56:
+final50:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around53
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -6049,9 +7688,9 @@ final56:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored60
+	JMP       stored54
 
-around59:
+around53:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6061,18 +7700,23 @@ around59:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
 
-stored60:
-stored57:
+stored54:
+stored51:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result36
-	JMP  over38
+	JLT  result33
+	JMP  over35
 
-special58:
+many36:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany34
+	JMP   few37
+
+special52:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow61
+	JEQ     narrow55
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
@@ -6081,14 +7725,14 @@ special58:
 	VMOVUPD Z5, 320(DX)
 	VMOVUPD Z6, 384(DX)
 	VMOVUPD Z7, 448(DX)
-	JMP     stored57
+	JMP     stored51
 
-narrow61:
+narrow55:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip62
+	JEQ          skip56
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty63
+	JEQ          empty57
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   R10, X19, X19
@@ -6102,10 +7746,10 @@ narrow61:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty63:
-skip62:
+empty57:
+skip56:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip64
+	JEQ     skip58
 	VMOVUPD (DX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(DX), Z8
@@ -6123,14 +7767,14 @@ skip62:
 	VMOVUPD 448(DX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip64:
-	JMP final56
+skip58:
+	JMP final50
 
-empty41:
+empty39:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed55
+	JNE       summed49
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around65
+	JNE       around59
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -6139,9 +7783,9 @@ empty41:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored66
+	JMP       stored60
 
-around65:
+around59:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -6151,38 +7795,36 @@ around65:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored66:
-	JMP stored57
+stored60:
+	JMP stored51
 
-tooMany37:
+tooMany34:
 	MOVQ DI, results+24(FP)
 
-over38:
+over35:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower35:
+narrower32:
 	CMPQ R9, $0x00000030
-	JLT  narrower68
+	JLT  narrower62
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over71
+	JGE  over65
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result69:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few72
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany70
+result63:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many66
 
-few72:
+few67:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -6190,9 +7832,9 @@ few72:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty74
+	JGE     empty69
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none75
+	JEQ     none70
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -6203,15 +7845,15 @@ few72:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows77
+	JGE     rows72
 
-row76:
+row71:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z6
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z6, Z7
 	VADDPD       Z7, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -6232,17 +7874,17 @@ row76:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row76
+	JLT          row71
 
-rows77:
+rows72:
 	CMPQ R11, SI
-	JGE  rows81
+	JGE  rows74
 
-row80:
+row73:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z6
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z6, Z7
 	VADDPD       Z7, Z0, Z0
 	VMULPD       64(R8)(R12*1), Z6, Z7
@@ -6257,21 +7899,21 @@ row80:
 	VADDPD       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row80
+	JLT          row73
 
-rows81:
-	JMP summed73
+rows74:
+	JMP summed68
 
-none75:
+none70:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows85
+	JGE     rows76
 
-row84:
+row75:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -6290,13 +7932,13 @@ row84:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row84
+	JLT        row75
 
-rows85:
+rows76:
 	CMPQ R10, SI
-	JGE  rows87
+	JGE  rows78
 
-row86:
+row77:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -6307,26 +7949,26 @@ row86:
 	VADDPD 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row86
+	JLT    row77
 
-rows87:
-summed73:
-summed88:
+rows78:
+summed68:
+summed79:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special91
+	JNE  special82
 
-final89:
+final80:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around92
+	JNE       around83
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	VMOVDQU64 Z4, 256(DX)
 	VMOVDQU64 Z5, 320(DX)
-	JMP       stored93
+	JMP       stored84
 
-around92:
+around83:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6334,32 +7976,37 @@ around92:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 
-stored93:
-stored90:
+stored84:
+stored81:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result69
-	JMP  over71
+	JLT  result63
+	JMP  over65
 
-special91:
+many66:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany64
+	JMP   few67
+
+special82:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow94
+	JEQ     narrow85
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
 	VMOVUPD Z3, 192(DX)
 	VMOVUPD Z4, 256(DX)
 	VMOVUPD Z5, 320(DX)
-	JMP     stored90
+	JMP     stored81
 
-narrow94:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip95
+	JEQ          skip86
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty96
+	JEQ          empty87
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   R10, X20, X20
@@ -6371,10 +8018,10 @@ narrow94:
 	VDIVPD       Z6, Z4, Z4
 	VDIVPD       Z6, Z5, Z5
 
-empty96:
-skip95:
+empty87:
+skip86:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip97
+	JEQ     skip88
 	VMOVUPD (DX), Z6
 	VADDPD  Z0, Z6, Z0
 	VMOVUPD 64(DX), Z6
@@ -6388,23 +8035,23 @@ skip95:
 	VMOVUPD 320(DX), Z6
 	VADDPD  Z5, Z6, Z5
 
-skip97:
-	JMP final89
+skip88:
+	JMP final80
 
-empty74:
+empty69:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed88
+	JNE       summed79
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
+	JNE       around89
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	VMOVDQU64 Z0, 256(DX)
 	VMOVDQU64 Z0, 320(DX)
-	JMP       stored99
+	JMP       stored90
 
-around98:
+around89:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -6412,46 +8059,44 @@ around98:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 
-stored99:
-	JMP stored90
+stored90:
+	JMP stored81
 
-tooMany70:
+tooMany64:
 	MOVQ DI, results+24(FP)
 
-over71:
+over65:
 	ADDQ $0x00000180, R8
 	ADDQ $0x00000180, to+56(FP)
 	SUBQ $0x00000030, R9
 
-narrower68:
+narrower62:
 	CMPQ R9, $0x00000020
-	JLT  narrower101
+	JLT  narrower92
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over104
+	JGE  over95
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result102:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few105
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany103
+result93:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many96
 
-few105:
+few97:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty107
+	JGE     empty99
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none108
+	JEQ     none100
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -6462,15 +8107,15 @@ few105:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows110
+	JGE     rows102
 
-row109:
+row101:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z4
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z4, Z5
 	VADDPD       Z5, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -6485,17 +8130,17 @@ row109:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row109
+	JLT          row101
 
-rows110:
+rows102:
 	CMPQ R11, SI
-	JGE  rows114
+	JGE  rows104
 
-row113:
+row103:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z4
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z4, Z5
 	VADDPD       Z5, Z0, Z0
 	VMULPD       64(R8)(R12*1), Z4, Z5
@@ -6506,21 +8151,21 @@ row113:
 	VADDPD       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row113
+	JLT          row103
 
-rows114:
-	JMP summed106
+rows104:
+	JMP summed98
 
-none108:
+none100:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows118
+	JGE     rows106
 
-row117:
+row105:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -6535,13 +8180,13 @@ row117:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row117
+	JLT        row105
 
-rows118:
+rows106:
 	CMPQ R10, SI
-	JGE  rows120
+	JGE  rows108
 
-row119:
+row107:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -6550,53 +8195,58 @@ row119:
 	VADDPD 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row119
+	JLT    row107
 
-rows120:
-summed106:
-summed121:
+rows108:
+summed98:
+summed109:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special124
+	JNE  special112
 
-final122:
+final110:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around125
+	JNE       around113
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored126
+	JMP       stored114
 
-around125:
+around113:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 
-stored126:
-stored123:
+stored114:
+stored111:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result102
-	JMP  over104
+	JLT  result93
+	JMP  over95
 
-special124:
+many96:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany94
+	JMP   few97
+
+special112:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow127
+	JEQ     narrow115
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
 	VMOVUPD Z3, 192(DX)
-	JMP     stored123
+	JMP     stored111
 
-narrow127:
+narrow115:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip128
+	JEQ          skip116
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty129
+	JEQ          empty117
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   R10, X21, X21
@@ -6606,10 +8256,10 @@ narrow127:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty129:
-skip128:
+empty117:
+skip116:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip130
+	JEQ     skip118
 	VMOVUPD (DX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(DX), Z4
@@ -6619,64 +8269,62 @@ skip128:
 	VMOVUPD 192(DX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip130:
-	JMP final122
+skip118:
+	JMP final110
 
-empty107:
+empty99:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed121
+	JNE       summed109
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around131
+	JNE       around119
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored132
+	JMP       stored120
 
-around131:
+around119:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored132:
-	JMP stored123
+stored120:
+	JMP stored111
 
-tooMany103:
+tooMany94:
 	MOVQ DI, results+24(FP)
 
-over104:
+over95:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower101:
+narrower92:
 	CMPQ R9, $0x00000010
-	JLT  narrower134
+	JLT  narrower122
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over137
+	JGE  over125
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result135:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few138
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany136
+result123:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many126
 
-few138:
+few127:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty140
+	JGE     empty129
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none141
+	JEQ     none130
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -6687,15 +8335,15 @@ few138:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows143
+	JGE     rows132
 
-row142:
+row131:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z2, Z3
 	VADDPD       Z3, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
@@ -6704,38 +8352,116 @@ row142:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row142
-
-rows143:
-	CMPQ R11, SI
-	JGE  rows147
-
-row146:
+	JGE          rows132
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows132
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows132
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row131
+
+rows132:
+	CMPQ R11, SI
+	JGE  rows134
+
+row133:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z2, Z3
 	VADDPD       Z3, Z0, Z0
 	VMULPD       64(R8)(R12*1), Z2, Z2
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row146
+	JGE          rows134
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows134
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows134
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z2, Z3
+	VADDPD       Z3, Z0, Z0
+	VMULPD       64(R8)(R12*1), Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row133
 
-rows147:
-	JMP summed139
+rows134:
+	JMP summed128
 
-none141:
+none130:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows151
+	JGE     rows136
 
-row150:
+row135:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -6746,60 +8472,119 @@ row150:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row150
+	JGE        rows136
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows136
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows136
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     64(R8)(R11*1), Z1, Z1
+	PREFETCHT0 64(R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row135
 
-rows151:
+rows136:
 	CMPQ R10, SI
-	JGE  rows153
+	JGE  rows138
 
-row152:
+row137:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row152
+	JGE    rows138
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	VADDPD 64(R8)(R11*1), Z1, Z1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows138
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	VADDPD 64(R8)(R11*1), Z1, Z1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows138
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	VADDPD 64(R8)(R11*1), Z1, Z1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row137
 
-rows153:
+rows138:
+summed128:
 summed139:
-summed154:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special157
+	JNE  special142
 
-final155:
+final140:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around158
+	JNE       around143
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored159
+	JMP       stored144
 
-around158:
+around143:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 
-stored159:
-stored156:
+stored144:
+stored141:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result135
-	JMP  over137
+	JLT  result123
+	JMP  over125
 
-special157:
+many126:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany124
+	JMP   few127
+
+special142:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow160
+	JEQ     narrow145
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	JMP     stored156
+	JMP     stored141
 
-narrow160:
+narrow145:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip146
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty162
+	JEQ          empty147
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   R10, X22, X22
@@ -6807,68 +8592,66 @@ narrow160:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty162:
-skip161:
+empty147:
+skip146:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip163
+	JEQ     skip148
 	VMOVUPD (DX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(DX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip163:
-	JMP final155
+skip148:
+	JMP final140
 
-empty140:
+empty129:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed154
+	JNE       summed139
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around149
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored165
+	JMP       stored150
 
-around164:
+around149:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored165:
-	JMP stored156
+stored150:
+	JMP stored141
 
-tooMany136:
+tooMany124:
 	MOVQ DI, results+24(FP)
 
-over137:
+over125:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower134:
+narrower122:
 	CMPQ R9, $0x00000008
-	JLT  narrower167
+	JLT  narrower152
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over170
+	JGE  over155
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result168:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few171
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany169
+result153:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many156
 
-few171:
+few157:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty173
+	JGE     empty159
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none174
+	JEQ     none160
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -6879,50 +8662,197 @@ few171:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows176
+	JGE     rows162
 
-row175:
+row161:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z1, Z1
 	VADDPD       Z1, Z0, Z0
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row175
-
-rows176:
-	CMPQ R11, SI
-	JGE  rows180
-
-row179:
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows162
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row161
+
+rows162:
+	CMPQ R11, SI
+	JGE  rows164
+
+row163:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Z1, Z1
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row179
+	JGE          rows164
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows164
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows164
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows164
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows164
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows164
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows164
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Z1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row163
 
-rows180:
-	JMP summed172
+rows164:
+	JMP summed158
 
-none174:
+none160:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows184
+	JGE     rows166
 
-row183:
+row165:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -6931,123 +8861,231 @@ row183:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row183
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows166
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row165
 
-rows184:
+rows166:
 	CMPQ R10, SI
-	JGE  rows186
+	JGE  rows168
 
-row185:
+row167:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row185
+	JGE    rows168
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows168
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows168
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows168
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows168
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows168
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows168
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Z0, Z0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row167
 
-rows186:
-summed172:
-summed187:
+rows168:
+summed158:
+summed169:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special190
+	JNE  special172
 
-final188:
+final170:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around191
+	JNE       around173
 	VMOVDQU64 Z0, (DX)
-	JMP       stored192
+	JMP       stored174
 
-around191:
+around173:
 	VMOVNTDQ Z0, (DX)
 
-stored192:
-stored189:
+stored174:
+stored171:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result168
-	JMP  over170
+	JLT  result153
+	JMP  over155
 
-special190:
+many156:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany154
+	JMP   few157
+
+special172:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow193
+	JEQ     narrow175
 	VMOVUPD Z0, (DX)
-	JMP     stored189
+	JMP     stored171
 
-narrow193:
+narrow175:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip194
+	JEQ          skip176
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty195
+	JEQ          empty177
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   R10, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty195:
-skip194:
+empty177:
+skip176:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip196
+	JEQ     skip178
 	VMOVUPD (DX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip196:
-	JMP final188
+skip178:
+	JMP final170
 
-empty173:
+empty159:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed187
+	JNE       summed169
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around179
 	VMOVDQU64 Z0, (DX)
-	JMP       stored198
+	JMP       stored180
 
-around197:
+around179:
 	VMOVNTDQ Z0, (DX)
 
-stored198:
-	JMP stored189
+stored180:
+	JMP stored171
 
-tooMany169:
+tooMany154:
 	MOVQ DI, results+24(FP)
 
-over170:
+over155:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower167:
+narrower152:
 	TESTQ R9, R9
-	JLE   done199
+	JLE   done181
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over202
+	JGE   over184
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result200:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R9
-	SUBQ  BX, R9
-	CMPQ  R9, $0x00000800
-	JLE   few203
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany201
+result182:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many185
 
-few203:
+few186:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty205
+	JGE     empty188
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none206
+	JEQ     none189
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x00, R9
@@ -7058,52 +9096,213 @@ few203:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows208
+	JGE     rows191
 
-row207:
+row190:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
-	ADDQ         $0x08, R9
+	ADDQ         $0x00000008, R9
 	VMOVUPD.Z    (R8)(R11*1), K1, Z2
 	VMULPD       Z2, Z1, Z1
 	VADDPD       Z1, Z0, Z0
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row207
-
-rows208:
-	CMPQ R10, SI
-	JGE  rows212
-
-row211:
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
-	ADDQ         $0x08, R9
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows191
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row190
+
+rows191:
+	CMPQ R10, SI
+	JGE  rows193
+
+row192:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
 	VMOVUPD.Z    (R8)(R11*1), K1, Z2
 	VMULPD       Z2, Z1, Z1
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row211
+	JGE          rows193
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows193
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows193
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows193
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows193
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows193
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows193
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R9), Z1
+	ADDQ         $0x00000008, R9
+	VMOVUPD.Z    (R8)(R11*1), K1, Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row192
 
-rows212:
-	JMP summed204
+rows193:
+	JMP summed187
 
-none206:
+none189:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows216
+	JGE     rows195
 
-row215:
+row194:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -7113,74 +9312,198 @@ row215:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row215
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JGE        rows195
+	MOVQ       128(R9), R11
+	IMULQ      AX, R11
+	MOVQ       (R9), R10
+	IMULQ      AX, R10
+	VMOVUPD.Z  (R8)(R10*1), K1, Z1
+	VADDPD     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R11*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R12
+	JLT        row194
 
-rows216:
+rows195:
 	CMPQ R9, SI
-	JGE  rows218
+	JGE  rows197
 
-row217:
+row196:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row217
+	JGE       rows197
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPD.Z (R8)(R10*1), K1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows197
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPD.Z (R8)(R10*1), K1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows197
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPD.Z (R8)(R10*1), K1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows197
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPD.Z (R8)(R10*1), K1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows197
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPD.Z (R8)(R10*1), K1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows197
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPD.Z (R8)(R10*1), K1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JGE       rows197
+	MOVQ      (R9), R10
+	IMULQ     AX, R10
+	VMOVUPD.Z (R8)(R10*1), K1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x08, R9
+	CMPQ      R9, SI
+	JLT       row196
 
-rows218:
-summed204:
-summed219:
+rows197:
+summed187:
+summed198:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special222
+	JNE  special201
 
-final220:
+final199:
 	VMOVUPD Z0, K1, (DX)
 
-stored221:
+stored200:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result182
+	JMP  over184
 
-special222:
+many185:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany183
+	JMP   few186
+
+special201:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow223
+	JEQ     narrow202
 	VMOVUPD Z0, K1, (DX)
-	JMP     stored221
+	JMP     stored200
 
-narrow223:
+narrow202:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip224
+	JEQ          skip203
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty225
+	JEQ          empty204
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SDQ   R9, X24, X24
 	VBROADCASTSD X24, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty225:
-skip224:
+empty204:
+skip203:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip226
+	JEQ       skip205
 	VMOVUPD.Z (DX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip226:
-	JMP final220
+skip205:
+	JMP final199
 
-empty205:
-	JMP summed219
+empty188:
+	JMP summed198
 
-tooMany201:
+tooMany183:
 	MOVQ DI, results+24(FP)
 
-over202:
-done199:
+over184:
+done181:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -7203,34 +9526,32 @@ TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none227
+	JEQ   none206
 	SUBQ  CX, DX
 
-none227:
+none206:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile228:
+tile207:
 	CMPQ R10, $0x00000040
-	JLT  narrower229
+	JLT  narrower208
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over232
+	JGE  over211
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result230:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few233
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany231
+result209:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many212
 
-few233:
+few213:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7240,7 +9561,7 @@ few233:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty234
+	JGE     empty214
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7251,9 +9572,9 @@ few233:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows236
+	JGE     rows216
 
-row235:
+row215:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -7296,13 +9617,13 @@ row235:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row235
+	JLT          row215
 
-rows236:
+rows216:
 	CMPQ R13, DI
-	JGE  rows238
+	JGE  rows218
 
-row237:
+row217:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -7335,16 +9656,16 @@ row237:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row237
+	JLT          row217
 
-rows238:
-summed239:
+rows218:
+summed219:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special242
+	JNE  special222
 
-final240:
+final220:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around223
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
@@ -7353,9 +9674,9 @@ final240:
 	VMOVDQU64 Z5, 320(BX)
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored244
+	JMP       stored224
 
-around243:
+around223:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
@@ -7365,18 +9686,23 @@ around243:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored244:
-stored241:
+stored224:
+stored221:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result230
-	JMP  over232
+	JLT  result209
+	JMP  over211
 
-special242:
+many212:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany210
+	JMP   few213
+
+special222:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow245
+	JEQ     narrow225
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -7385,14 +9711,14 @@ special242:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored241
+	JMP     stored221
 
-narrow245:
+narrow225:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip246
+	JEQ          skip226
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty247
+	JEQ          empty227
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SDQ   R11, X10, X10
@@ -7406,10 +9732,10 @@ narrow245:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty247:
-skip246:
+empty227:
+skip226:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip248
+	JEQ     skip228
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -7427,14 +9753,14 @@ skip246:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip248:
-	JMP final240
+skip228:
+	JMP final220
 
-empty234:
+empty214:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed239
+	JNE       summed219
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around249
+	JNE       around229
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -7443,9 +9769,9 @@ empty234:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored250
+	JMP       stored230
 
-around249:
+around229:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -7455,45 +9781,43 @@ around249:
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
 
-stored250:
-	JMP stored241
+stored230:
+	JMP stored221
 
-tooMany231:
+tooMany210:
 	MOVQ R8, results+24(FP)
 
-over232:
+over211:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile228
+	JMP  tile207
 
-narrower229:
+narrower208:
 	CMPQ R10, $0x00000020
-	JLT  narrower252
+	JLT  narrower232
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over255
+	JGE  over235
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result253:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few256
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany254
+result233:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many236
 
-few256:
+few237:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty257
+	JGE     empty238
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7504,9 +9828,9 @@ few256:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows259
+	JGE     rows240
 
-row258:
+row239:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -7533,13 +9857,13 @@ row258:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row258
+	JLT          row239
 
-rows259:
+rows240:
 	CMPQ R13, DI
-	JGE  rows261
+	JGE  rows242
 
-row260:
+row241:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -7560,52 +9884,57 @@ row260:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row260
+	JLT          row241
 
-rows261:
-summed262:
+rows242:
+summed243:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special265
+	JNE  special246
 
-final263:
+final244:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around266
+	JNE       around247
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored267
+	JMP       stored248
 
-around266:
+around247:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored267:
-stored264:
+stored248:
+stored245:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result233
+	JMP  over235
 
-special265:
+many236:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany234
+	JMP   few237
+
+special246:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow249
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored264
+	JMP     stored245
 
-narrow268:
+narrow249:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip250
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty270
+	JEQ          empty251
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SDQ   R11, X11, X11
@@ -7615,10 +9944,10 @@ narrow268:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty270:
-skip269:
+empty251:
+skip250:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip271
+	JEQ     skip252
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -7628,62 +9957,60 @@ skip269:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip271:
-	JMP final263
+skip252:
+	JMP final244
 
-empty257:
+empty238:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed262
+	JNE       summed243
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around272
+	JNE       around253
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored273
+	JMP       stored254
 
-around272:
+around253:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored273:
-	JMP stored264
+stored254:
+	JMP stored245
 
-tooMany254:
+tooMany234:
 	MOVQ R8, results+24(FP)
 
-over255:
+over235:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower252:
+narrower232:
 	CMPQ R10, $0x00000010
-	JLT  narrower275
+	JLT  narrower256
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over278
+	JGE  over259
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result276:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few279
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany277
+result257:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many260
 
-few279:
+few261:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty280
+	JGE     empty262
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7694,9 +10021,9 @@ few279:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows282
+	JGE     rows264
 
-row281:
+row263:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -7715,13 +10042,70 @@ row281:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row281
+	JGE          rows264
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows264
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows264
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	PREFETCHT0   64(R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row263
 
-rows282:
+rows264:
 	CMPQ R13, DI
-	JGE  rows284
+	JGE  rows266
 
-row283:
+row265:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -7736,46 +10120,96 @@ row283:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row283
+	JGE          rows266
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows266
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows266
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPD      (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Y2, K1
+	VADDPD       Z3, Z0, K1, Z0
+	VMOVUPD      64(R9)(R14*1), Z3
+	VPCMPEQD     32(R12), Y2, K1
+	VADDPD       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row265
 
-rows284:
-summed285:
+rows266:
+summed267:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special288
+	JNE  special270
 
-final286:
+final268:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
+	JNE       around271
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored290
+	JMP       stored272
 
-around289:
+around271:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored290:
-stored287:
+stored272:
+stored269:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result276
-	JMP  over278
+	JLT  result257
+	JMP  over259
 
-special288:
+many260:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany258
+	JMP   few261
+
+special270:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow291
+	JEQ     narrow273
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored287
+	JMP     stored269
 
-narrow291:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip292
+	JEQ          skip274
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty293
+	JEQ          empty275
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SDQ   R11, X12, X12
@@ -7783,66 +10217,64 @@ narrow291:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty293:
-skip292:
+empty275:
+skip274:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip294
+	JEQ     skip276
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip294:
-	JMP final286
+skip276:
+	JMP final268
 
-empty280:
+empty262:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed285
+	JNE       summed267
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around277
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored296
+	JMP       stored278
 
-around295:
+around277:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored296:
-	JMP stored287
+stored278:
+	JMP stored269
 
-tooMany277:
+tooMany258:
 	MOVQ R8, results+24(FP)
 
-over278:
+over259:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower275:
+narrower256:
 	CMPQ R10, $0x00000008
-	JLT  narrower298
+	JLT  narrower280
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over301
+	JGE  over283
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result299:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few302
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany300
+result281:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many284
 
-few302:
+few285:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty303
+	JGE     empty286
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -7853,9 +10285,9 @@ few302:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows305
+	JGE     rows288
 
-row304:
+row287:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -7870,13 +10302,118 @@ row304:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row304
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows288
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row287
 
-rows305:
+rows288:
 	CMPQ R13, DI
-	JGE  rows307
+	JGE  rows290
 
-row306:
+row289:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -7888,108 +10425,195 @@ row306:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row306
+	JGE          rows290
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows290
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows290
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows290
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows290
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows290
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows290
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD      (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Y1, K1
+	VADDPD       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row289
 
-rows307:
-summed308:
+rows290:
+summed291:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special311
+	JNE  special294
 
-final309:
+final292:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around312
+	JNE       around295
 	VMOVDQU64 Z0, (BX)
-	JMP       stored313
+	JMP       stored296
 
-around312:
+around295:
 	VMOVNTDQ Z0, (BX)
 
-stored313:
-stored310:
+stored296:
+stored293:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result299
-	JMP  over301
+	JLT  result281
+	JMP  over283
 
-special311:
+many284:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany282
+	JMP   few285
+
+special294:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow314
+	JEQ     narrow297
 	VMOVUPD Z0, (BX)
-	JMP     stored310
+	JMP     stored293
 
-narrow314:
+narrow297:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip315
+	JEQ          skip298
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty316
+	JEQ          empty299
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SDQ   R11, X13, X13
 	VBROADCASTSD X13, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty316:
-skip315:
+empty299:
+skip298:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip317
+	JEQ     skip300
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip317:
-	JMP final309
+skip300:
+	JMP final292
 
-empty303:
+empty286:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed308
+	JNE       summed291
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around318
+	JNE       around301
 	VMOVDQU64 Z0, (BX)
-	JMP       stored319
+	JMP       stored302
 
-around318:
+around301:
 	VMOVNTDQ Z0, (BX)
 
-stored319:
-	JMP stored310
+stored302:
+	JMP stored293
 
-tooMany300:
+tooMany282:
 	MOVQ R8, results+24(FP)
 
-over301:
+over283:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower298:
+narrower280:
 	TESTQ R10, R10
-	JLE   done320
+	JLE   done303
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over323
+	JGE   over306
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result321:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few324
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany322
+result304:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many307
 
-few324:
+few308:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty325
+	JGE     empty309
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -8000,9 +10624,9 @@ few324:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows327
+	JGE     rows311
 
-row326:
+row310:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -8017,13 +10641,118 @@ row326:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row326
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows311
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row310
 
-rows327:
+rows311:
 	CMPQ R13, DI
-	JGE  rows329
+	JGE  rows313
 
-row328:
+row312:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8035,60 +10764,149 @@ row328:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row328
+	JGE          rows313
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows313
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows313
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows313
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows313
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows313
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows313
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y1
+	VMOVUPD.Z    (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Y1, K1, K2
+	VADDPD       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row312
 
-rows329:
-summed330:
+rows313:
+summed314:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special333
+	JNE  special317
 
-final331:
+final315:
 	VMOVUPD Z0, K1, (BX)
 
-stored332:
+stored316:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result321
-	JMP  over323
+	JLT  result304
+	JMP  over306
 
-special333:
+many307:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany305
+	JMP   few308
+
+special317:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow334
+	JEQ     narrow318
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored332
+	JMP     stored316
 
-narrow334:
+narrow318:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip335
+	JEQ          skip319
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty336
+	JEQ          empty320
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SDQ   R11, X14, X14
 	VBROADCASTSD X14, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty336:
-skip335:
+empty320:
+skip319:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip337
+	JEQ       skip321
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip337:
-	JMP final331
+skip321:
+	JMP final315
 
-empty325:
-	JMP summed330
+empty309:
+	JMP summed314
 
-tooMany322:
+tooMany305:
 	MOVQ R8, results+24(FP)
 
-over323:
-done320:
+over306:
+done303:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8111,30 +10929,30 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none338
+	JEQ   none322
 	SUBQ  CX, DX
 
-none338:
+none322:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile339:
+tile323:
 	CMPQ R10, $0x00000040
-	JLT  narrower340
+	JLT  narrower324
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over343
+	JGE  over327
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result341:
+result325:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty344
+	JGE          empty328
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -8159,9 +10977,9 @@ result341:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows347
+	JGE          rows331
 
-row346:
+row330:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -8217,13 +11035,13 @@ row346:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row346
+	JLT        row330
 
-rows347:
+rows331:
 	CMPQ R11, DI
-	JGE  rows349
+	JGE  rows333
 
-row348:
+row332:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -8269,9 +11087,9 @@ row348:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row348
+	JLT       row332
 
-rows349:
+rows333:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -8282,7 +11100,7 @@ rows349:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none350
+	JEQ        none334
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -8333,10 +11151,10 @@ rows349:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(R11)
 
-none350:
-	JMP stored345
+none334:
+	JMP stored329
 
-empty344:
+empty328:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -8355,7 +11173,7 @@ empty344:
 	VMOVUPD      Z6, 384(BX)
 	VMOVUPD      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none351
+	JEQ          none335
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -8374,39 +11192,39 @@ empty344:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none351:
-stored345:
+none335:
+stored329:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result341
-	JMP  over343
+	JLT  result325
+	JMP  over327
 	MOVQ R8, results+24(FP)
 
-over343:
+over327:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile339
+	JMP  tile323
 
-narrower340:
+narrower324:
 	CMPQ R10, $0x00000020
-	JLT  narrower353
+	JLT  narrower337
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over356
+	JGE  over340
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result354:
+result338:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty357
+	JGE          empty341
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -8423,9 +11241,9 @@ result354:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows360
+	JGE          rows344
 
-row359:
+row343:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -8457,13 +11275,13 @@ row359:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row359
+	JLT        row343
 
-rows360:
+rows344:
 	CMPQ R11, DI
-	JGE  rows362
+	JGE  rows346
 
-row361:
+row345:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -8489,16 +11307,16 @@ row361:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row361
+	JLT       row345
 
-rows362:
+rows346:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none363
+	JEQ        none347
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -8529,10 +11347,10 @@ rows362:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(R11)
 
-none363:
-	JMP stored358
+none347:
+	JMP stored342
 
-empty357:
+empty341:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -8543,7 +11361,7 @@ empty357:
 	VMOVUPD      Z2, 128(BX)
 	VMOVUPD      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none364
+	JEQ          none348
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -8558,38 +11376,38 @@ empty357:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none364:
-stored358:
+none348:
+stored342:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result354
-	JMP  over356
+	JLT  result338
+	JMP  over340
 	MOVQ R8, results+24(FP)
 
-over356:
+over340:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower353:
+narrower337:
 	CMPQ R10, $0x00000010
-	JLT  narrower366
+	JLT  narrower350
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over369
+	JGE  over353
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result367:
+result351:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty370
+	JGE          empty354
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -8602,9 +11420,9 @@ result367:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows373
+	JGE          rows357
 
-row372:
+row356:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -8624,13 +11442,73 @@ row372:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row372
+	JGE        rows357
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z2
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    64(R9)(R12*1), Z2
+	VCMPPD     $0x07, Z1, Z1, K1
+	VCMPPD     $0x16, Z1, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z1
+	VMOVDQA64  Z16, K1, Z9
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows357
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z2
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    64(R9)(R12*1), Z2
+	VCMPPD     $0x07, Z1, Z1, K1
+	VCMPPD     $0x16, Z1, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z1
+	VMOVDQA64  Z16, K1, Z9
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows357
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z2
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    64(R9)(R12*1), Z2
+	VCMPPD     $0x07, Z1, Z1, K1
+	VCMPPD     $0x16, Z1, Z2, K1, K1
+	VMOVAPD    Z2, K1, Z1
+	VMOVDQA64  Z16, K1, Z9
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 64(R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row356
 
-rows373:
+rows357:
 	CMPQ R11, DI
-	JGE  rows375
+	JGE  rows359
 
-row374:
+row358:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -8646,14 +11524,62 @@ row374:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row374
+	JGE       rows359
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z2
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z2, K1, K1
+	VMOVAPD   Z2, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VMOVUPD   64(R9)(R12*1), Z2
+	VCMPPD    $0x07, Z1, Z1, K1
+	VCMPPD    $0x16, Z1, Z2, K1, K1
+	VMOVAPD   Z2, K1, Z1
+	VMOVDQA64 Z16, K1, Z9
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows359
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z2
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z2, K1, K1
+	VMOVAPD   Z2, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VMOVUPD   64(R9)(R12*1), Z2
+	VCMPPD    $0x07, Z1, Z1, K1
+	VCMPPD    $0x16, Z1, Z2, K1, K1
+	VMOVAPD   Z2, K1, Z1
+	VMOVDQA64 Z16, K1, Z9
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows359
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z2
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z2, K1, K1
+	VMOVAPD   Z2, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VMOVUPD   64(R9)(R12*1), Z2
+	VCMPPD    $0x07, Z1, Z1, K1
+	VCMPPD    $0x16, Z1, Z2, K1, K1
+	VMOVAPD   Z2, K1, Z1
+	VMOVDQA64 Z16, K1, Z9
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row358
 
-rows375:
+rows359:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none376
+	JEQ        none360
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -8674,17 +11600,17 @@ rows375:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(R11)
 
-none376:
-	JMP stored371
+none360:
+	JMP stored355
 
-empty370:
+empty354:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	VMOVUPD      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none377
+	JEQ          none361
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -8697,38 +11623,38 @@ empty370:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none377:
-stored371:
+none361:
+stored355:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result367
-	JMP  over369
+	JLT  result351
+	JMP  over353
 	MOVQ R8, results+24(FP)
 
-over369:
+over353:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower366:
+narrower350:
 	CMPQ R10, $0x00000008
-	JLT  narrower379
+	JLT  narrower363
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over382
+	JGE  over366
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result380:
+result364:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty383
+	JGE          empty367
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -8739,9 +11665,9 @@ result380:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows386
+	JGE          rows370
 
-row385:
+row369:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -8755,13 +11681,111 @@ row385:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row385
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows370
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Z1
+	VCMPPD     $0x07, Z0, Z0, K1
+	VCMPPD     $0x16, Z0, Z1, K1, K1
+	VMOVAPD    Z1, K1, Z0
+	VMOVDQA64  Z16, K1, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row369
 
-rows386:
+rows370:
 	CMPQ R11, DI
-	JGE  rows388
+	JGE  rows372
 
-row387:
+row371:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -8772,13 +11796,90 @@ row387:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row387
+	JGE       rows372
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows372
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows372
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows372
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows372
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows372
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows372
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Z1
+	VCMPPD    $0x07, Z0, Z0, K1
+	VCMPPD    $0x16, Z0, Z1, K1, K1
+	VMOVAPD   Z1, K1, Z0
+	VMOVDQA64 Z16, K1, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row371
 
-rows388:
+rows372:
 	VMOVUPD    Z0, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none389
+	JEQ        none373
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -8794,15 +11895,15 @@ rows388:
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (R11)
 
-none389:
-	JMP stored384
+none373:
+	JMP stored368
 
-empty383:
+empty367:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none390
+	JEQ          none374
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -8814,41 +11915,41 @@ empty383:
 	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 
-none390:
-stored384:
+none374:
+stored368:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result380
-	JMP  over382
+	JLT  result364
+	JMP  over366
 	MOVQ R8, results+24(FP)
 
-over382:
+over366:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower379:
+narrower363:
 	TESTQ R10, R10
-	JLE   done391
+	JLE   done375
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over394
+	JGE   over378
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result392:
+result376:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty395
+	JGE          empty379
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -8859,9 +11960,9 @@ result392:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows398
+	JGE          rows382
 
-row397:
+row381:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -8875,13 +11976,111 @@ row397:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row397
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows382
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD.Z  (R9)(R12*1), K1, Z1
+	VCMPPD     $0x07, Z0, Z0, K2
+	VCMPPD     $0x16, Z0, Z1, K2, K2
+	VMOVAPD    Z1, K2, Z0
+	VMOVDQA64  Z16, K2, Z8
+	VPSUBQ     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row381
 
-rows398:
+rows382:
 	CMPQ R11, DI
-	JGE  rows400
+	JGE  rows384
 
-row399:
+row383:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -8892,13 +12091,90 @@ row399:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row399
+	JGE       rows384
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD.Z (R9)(R12*1), K1, Z1
+	VCMPPD    $0x07, Z0, Z0, K2
+	VCMPPD    $0x16, Z0, Z1, K2, K2
+	VMOVAPD   Z1, K2, Z0
+	VMOVDQA64 Z16, K2, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows384
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD.Z (R9)(R12*1), K1, Z1
+	VCMPPD    $0x07, Z0, Z0, K2
+	VCMPPD    $0x16, Z0, Z1, K2, K2
+	VMOVAPD   Z1, K2, Z0
+	VMOVDQA64 Z16, K2, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows384
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD.Z (R9)(R12*1), K1, Z1
+	VCMPPD    $0x07, Z0, Z0, K2
+	VCMPPD    $0x16, Z0, Z1, K2, K2
+	VMOVAPD   Z1, K2, Z0
+	VMOVDQA64 Z16, K2, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows384
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD.Z (R9)(R12*1), K1, Z1
+	VCMPPD    $0x07, Z0, Z0, K2
+	VCMPPD    $0x16, Z0, Z1, K2, K2
+	VMOVAPD   Z1, K2, Z0
+	VMOVDQA64 Z16, K2, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows384
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD.Z (R9)(R12*1), K1, Z1
+	VCMPPD    $0x07, Z0, Z0, K2
+	VCMPPD    $0x16, Z0, Z1, K2, K2
+	VMOVAPD   Z1, K2, Z0
+	VMOVDQA64 Z16, K2, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows384
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD.Z (R9)(R12*1), K1, Z1
+	VCMPPD    $0x07, Z0, Z0, K2
+	VCMPPD    $0x16, Z0, Z1, K2, K2
+	VMOVAPD   Z1, K2, Z0
+	VMOVDQA64 Z16, K2, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows384
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD.Z (R9)(R12*1), K1, Z1
+	VCMPPD    $0x07, Z0, Z0, K2
+	VCMPPD    $0x16, Z0, Z1, K2, K2
+	VMOVAPD   Z1, K2, Z0
+	VMOVDQA64 Z16, K2, Z8
+	VPSUBQ    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row383
 
-rows400:
+rows384:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none401
+	JEQ        none385
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -8914,15 +12190,15 @@ rows400:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (R11)
 
-none401:
-	JMP stored396
+none385:
+	JMP stored380
 
-empty395:
+empty379:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none402
+	JEQ          none386
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -8934,18 +12210,18 @@ empty395:
 	ADDQ         R11, SI
 	VMOVUPD      Z17, K1, (SI)
 
-none402:
-stored396:
+none386:
+stored380:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result376
+	JMP  over378
 	MOVQ R8, results+24(FP)
 
-over394:
-done391:
+over378:
+done375:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8994,44 +12270,39 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	CMPQ   BX, SI
-	JGE    empty8
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none9
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip10
-	ADDQ   R10, R10
-
-skip10:
+few7:
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z21, Z21, Z21
+	CMPQ    BX, SI
+	JGE     empty9
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none10
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide11
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -9039,183 +12310,165 @@ skip10:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows13
 
-row11:
+row12:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide13
 	VPBROADCASTW.Z (R10), K1, Z22
-	ADDQ           $0x02, R10
-	JMP            factor14
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z6, Z6
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	VMOVDQU32      64(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z8, Z8
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z9, Z9
+	PREFETCHT0     64(R8)(R13*1)
+	VMOVDQU32      128(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z10, Z10
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z11, Z11
+	PREFETCHT0     128(R8)(R13*1)
+	VMOVDQU32      192(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z12, Z12
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z13, Z13
+	PREFETCHT0     192(R8)(R13*1)
+	VMOVDQU32      256(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z14, Z14
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z15, Z15
+	PREFETCHT0     256(R8)(R13*1)
+	VMOVDQU32      320(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z16, Z16
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z17, Z17
+	PREFETCHT0     320(R8)(R13*1)
+	VMOVDQU32      384(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z18, Z18
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z19, Z19
+	PREFETCHT0     384(R8)(R13*1)
+	VMOVDQU32      448(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z20, Z20
+	VMULPS         Z24, Z22, Z22
+	VADDPS         Z22, Z21, Z21
+	PREFETCHT0     448(R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JLT            row12
 
-wide13:
-	VBROADCASTSS (R10), Z22
-	ADDQ         $0x04, R10
-
-factor14:
-	VMOVDQU32  (R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z6, Z6
-	VMULPS     Z24, Z22, Z23
-	VADDPS     Z23, Z7, Z7
-	PREFETCHT0 (R8)(R13*1)
-	VMOVDQU32  64(R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z8, Z8
-	VMULPS     Z24, Z22, Z23
-	VADDPS     Z23, Z9, Z9
-	PREFETCHT0 64(R8)(R13*1)
-	VMOVDQU32  128(R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z10, Z10
-	VMULPS     Z24, Z22, Z23
-	VADDPS     Z23, Z11, Z11
-	PREFETCHT0 128(R8)(R13*1)
-	VMOVDQU32  192(R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z12, Z12
-	VMULPS     Z24, Z22, Z23
-	VADDPS     Z23, Z13, Z13
-	PREFETCHT0 192(R8)(R13*1)
-	VMOVDQU32  256(R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z14, Z14
-	VMULPS     Z24, Z22, Z23
-	VADDPS     Z23, Z15, Z15
-	PREFETCHT0 256(R8)(R13*1)
-	VMOVDQU32  320(R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z16, Z16
-	VMULPS     Z24, Z22, Z23
-	VADDPS     Z23, Z17, Z17
-	PREFETCHT0 320(R8)(R13*1)
-	VMOVDQU32  384(R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z18, Z18
-	VMULPS     Z24, Z22, Z23
-	VADDPS     Z23, Z19, Z19
-	PREFETCHT0 384(R8)(R13*1)
-	VMOVDQU32  448(R8)(R12*1), Z24
-	VPSLLD     $0x10, Z24, Z23
-	VPANDD     Z1, Z24, Z24
-	VMULPS     Z23, Z22, Z23
-	VADDPS     Z23, Z20, Z20
-	VMULPS     Z24, Z22, Z22
-	VADDPS     Z22, Z21, Z21
-	PREFETCHT0 448(R8)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row11
-
-rows12:
+rows13:
 	CMPQ R11, SI
-	JGE  rows16
+	JGE  rows15
 
-row15:
+row14:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide17
 	VPBROADCASTW.Z (R10), K1, Z22
-	ADDQ           $0x02, R10
-	JMP            factor18
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z6, Z6
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z7, Z7
+	VMOVDQU32      64(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z8, Z8
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z9, Z9
+	VMOVDQU32      128(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z10, Z10
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z11, Z11
+	VMOVDQU32      192(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z12, Z12
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z13, Z13
+	VMOVDQU32      256(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z14, Z14
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z15, Z15
+	VMOVDQU32      320(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z16, Z16
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z17, Z17
+	VMOVDQU32      384(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z18, Z18
+	VMULPS         Z24, Z22, Z23
+	VADDPS         Z23, Z19, Z19
+	VMOVDQU32      448(R8)(R12*1), Z24
+	VPSLLD         $0x10, Z24, Z23
+	VPANDD         Z1, Z24, Z24
+	VMULPS         Z23, Z22, Z23
+	VADDPS         Z23, Z20, Z20
+	VMULPS         Z24, Z22, Z22
+	VADDPS         Z22, Z21, Z21
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JLT            row14
 
-wide17:
-	VBROADCASTSS (R10), Z22
-	ADDQ         $0x04, R10
+rows15:
+	JMP summed8
 
-factor18:
-	VMOVDQU32 (R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z6, Z6
-	VMULPS    Z24, Z22, Z23
-	VADDPS    Z23, Z7, Z7
-	VMOVDQU32 64(R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z8, Z8
-	VMULPS    Z24, Z22, Z23
-	VADDPS    Z23, Z9, Z9
-	VMOVDQU32 128(R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z10, Z10
-	VMULPS    Z24, Z22, Z23
-	VADDPS    Z23, Z11, Z11
-	VMOVDQU32 192(R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z12, Z12
-	VMULPS    Z24, Z22, Z23
-	VADDPS    Z23, Z13, Z13
-	VMOVDQU32 256(R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z14, Z14
-	VMULPS    Z24, Z22, Z23
-	VADDPS    Z23, Z15, Z15
-	VMOVDQU32 320(R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z16, Z16
-	VMULPS    Z24, Z22, Z23
-	VADDPS    Z23, Z17, Z17
-	VMOVDQU32 384(R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z18, Z18
-	VMULPS    Z24, Z22, Z23
-	VADDPS    Z23, Z19, Z19
-	VMOVDQU32 448(R8)(R12*1), Z24
-	VPSLLD    $0x10, Z24, Z23
-	VPANDD    Z1, Z24, Z24
-	VMULPS    Z23, Z22, Z23
-	VADDPS    Z23, Z20, Z20
-	VMULPS    Z24, Z22, Z22
-	VADDPS    Z22, Z21, Z21
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row15
-
-rows16:
-	JMP summed7
-
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows20
+	JGE     rows17
 
-row19:
+row16:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -9270,13 +12523,13 @@ row19:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row19
+	JLT        row16
 
-rows20:
+rows17:
 	CMPQ R10, SI
-	JGE  rows22
+	JGE  rows19
 
-row21:
+row18:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z23
@@ -9321,15 +12574,15 @@ row21:
 	VADDPS    Z23, Z21, Z21
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row21
+	JLT       row18
 
-rows22:
-summed7:
-summed23:
+rows19:
+summed8:
+summed20:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special26
+	JNE  special23
 
-final24:
+final21:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K2, Z22
@@ -9343,14 +12596,14 @@ final24:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around24
 	VMOVDQU64 Z22, (DX)
-	JMP       stored28
+	JMP       stored25
 
-around27:
+around24:
 	VMOVNTDQ Z22, (DX)
 
-stored28:
+stored25:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z22
 	VPADDD    Z4, Z8, K2, Z22
@@ -9364,14 +12617,14 @@ stored28:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around26
 	VMOVDQU64 Z22, 64(DX)
-	JMP       stored30
+	JMP       stored27
 
-around29:
+around26:
 	VMOVNTDQ Z22, 64(DX)
 
-stored30:
+stored27:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z22
 	VPADDD    Z4, Z10, K2, Z22
@@ -9385,14 +12638,14 @@ stored30:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around28
 	VMOVDQU64 Z22, 128(DX)
-	JMP       stored32
+	JMP       stored29
 
-around31:
+around28:
 	VMOVNTDQ Z22, 128(DX)
 
-stored32:
+stored29:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z22
 	VPADDD    Z4, Z12, K2, Z22
@@ -9406,14 +12659,14 @@ stored32:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around30
 	VMOVDQU64 Z22, 192(DX)
-	JMP       stored34
+	JMP       stored31
 
-around33:
+around30:
 	VMOVNTDQ Z22, 192(DX)
 
-stored34:
+stored31:
 	VPTESTMD  Z2, Z14, K2
 	VPADDD    Z3, Z14, Z22
 	VPADDD    Z4, Z14, K2, Z22
@@ -9427,14 +12680,14 @@ stored34:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around32
 	VMOVDQU64 Z22, 256(DX)
-	JMP       stored36
+	JMP       stored33
 
-around35:
+around32:
 	VMOVNTDQ Z22, 256(DX)
 
-stored36:
+stored33:
 	VPTESTMD  Z2, Z16, K2
 	VPADDD    Z3, Z16, Z22
 	VPADDD    Z4, Z16, K2, Z22
@@ -9448,14 +12701,14 @@ stored36:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around34
 	VMOVDQU64 Z22, 320(DX)
-	JMP       stored38
+	JMP       stored35
 
-around37:
+around34:
 	VMOVNTDQ Z22, 320(DX)
 
-stored38:
+stored35:
 	VPTESTMD  Z2, Z18, K2
 	VPADDD    Z3, Z18, Z22
 	VPADDD    Z4, Z18, K2, Z22
@@ -9469,14 +12722,14 @@ stored38:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around36
 	VMOVDQU64 Z22, 384(DX)
-	JMP       stored40
+	JMP       stored37
 
-around39:
+around36:
 	VMOVNTDQ Z22, 384(DX)
 
-stored40:
+stored37:
 	VPTESTMD  Z2, Z20, K2
 	VPADDD    Z3, Z20, Z22
 	VPADDD    Z4, Z20, K2, Z22
@@ -9490,15 +12743,15 @@ stored40:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around38
 	VMOVDQU64 Z22, 448(DX)
-	JMP       stored42
+	JMP       stored39
 
-around41:
+around38:
 	VMOVNTDQ Z22, 448(DX)
 
-stored42:
-stored25:
+stored39:
+stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -9506,9 +12759,174 @@ stored25:
 	JLT  result3
 	JMP  over5
 
-special26:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+wide11:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows41
+
+row40:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z22
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z6, Z6
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU32    64(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z8, Z8
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z9, Z9
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU32    128(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z10, Z10
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z11, Z11
+	PREFETCHT0   128(R8)(R13*1)
+	VMOVDQU32    192(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z13, Z13
+	PREFETCHT0   192(R8)(R13*1)
+	VMOVDQU32    256(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z15, Z15
+	PREFETCHT0   256(R8)(R13*1)
+	VMOVDQU32    320(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z16, Z16
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z17, Z17
+	PREFETCHT0   320(R8)(R13*1)
+	VMOVDQU32    384(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z18, Z18
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z19, Z19
+	PREFETCHT0   384(R8)(R13*1)
+	VMOVDQU32    448(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z20, Z20
+	VMULPS       Z24, Z22, Z22
+	VADDPS       Z22, Z21, Z21
+	PREFETCHT0   448(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row40
+
+rows41:
+	CMPQ R11, SI
+	JGE  rows43
+
+row42:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z22
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z6, Z6
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z7, Z7
+	VMOVDQU32    64(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z8, Z8
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z9, Z9
+	VMOVDQU32    128(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z10, Z10
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z11, Z11
+	VMOVDQU32    192(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z13, Z13
+	VMOVDQU32    256(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z15, Z15
+	VMOVDQU32    320(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z16, Z16
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z17, Z17
+	VMOVDQU32    384(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z18, Z18
+	VMULPS       Z24, Z22, Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVDQU32    448(R8)(R12*1), Z24
+	VPSLLD       $0x10, Z24, Z23
+	VPANDD       Z1, Z24, Z24
+	VMULPS       Z23, Z22, Z23
+	VADDPS       Z23, Z20, Z20
+	VMULPS       Z24, Z22, Z22
+	VADDPS       Z22, Z21, Z21
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row42
+
+rows43:
+	JMP summed8
+
+special23:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow43
+	JEQ       narrow44
 	VPMOVZXBD lower32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
 	VMOVUPS   Z22, (DX)
@@ -9557,14 +12975,14 @@ special26:
 	VPMOVZXBD upper32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
 	VMOVUPS   Z22, 960(DX)
-	JMP       stored25
+	JMP       stored22
 
-narrow43:
+narrow44:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip44
+	JEQ          skip45
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty45
+	JEQ          empty46
 	SHRQ         $0x03, R10
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   R10, X25, X25
@@ -9586,10 +13004,10 @@ narrow43:
 	VDIVPS       Z22, Z20, Z20
 	VDIVPS       Z22, Z21, Z21
 
-empty45:
-skip44:
+empty46:
+skip45:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip46
+	JEQ       skip47
 	VMOVDQU32 (DX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
@@ -9631,14 +13049,14 @@ skip44:
 	VADDPS    Z20, Z22, Z20
 	VADDPS    Z21, Z23, Z21
 
-skip46:
-	JMP final24
+skip47:
+	JMP final21
 
-empty8:
+empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed23
+	JNE       summed20
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
+	JNE       around48
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
 	VMOVDQU64 Z6, 128(DX)
@@ -9647,9 +13065,9 @@ empty8:
 	VMOVDQU64 Z6, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z6, 448(DX)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 	VMOVNTDQ Z6, 128(DX)
@@ -9659,8 +13077,8 @@ around47:
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z6, 448(DX)
 
-stored48:
-	JMP stored25
+stored49:
+	JMP stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -9669,54 +13087,49 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip49
+	JEQ   skip50
 	ADDQ  $0x00000200, to+56(FP)
 
-skip49:
+skip50:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower51
+	JLT  narrower52
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over54
+	JGE  over55
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result52:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few55
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany53
+result53:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many56
 
-few55:
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	CMPQ   BX, SI
-	JGE    empty57
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none58
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip59
-	ADDQ   R10, R10
-
-skip59:
+few57:
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	CMPQ    BX, SI
+	JGE     empty59
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none60
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide61
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -9724,123 +13137,105 @@ skip59:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows61
+	JGE     rows63
 
-row60:
+row62:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide62
 	VPBROADCASTW.Z (R10), K1, Z14
-	ADDQ           $0x02, R10
-	JMP            factor63
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z6, Z6
+	VMULPS         Z16, Z14, Z15
+	VADDPS         Z15, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	VMOVDQU32      64(R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z8, Z8
+	VMULPS         Z16, Z14, Z15
+	VADDPS         Z15, Z9, Z9
+	PREFETCHT0     64(R8)(R13*1)
+	VMOVDQU32      128(R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z10, Z10
+	VMULPS         Z16, Z14, Z15
+	VADDPS         Z15, Z11, Z11
+	PREFETCHT0     128(R8)(R13*1)
+	VMOVDQU32      192(R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z12, Z12
+	VMULPS         Z16, Z14, Z14
+	VADDPS         Z14, Z13, Z13
+	PREFETCHT0     192(R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JLT            row62
 
-wide62:
-	VBROADCASTSS (R10), Z14
-	ADDQ         $0x04, R10
-
-factor63:
-	VMOVDQU32  (R8)(R12*1), Z16
-	VPSLLD     $0x10, Z16, Z15
-	VPANDD     Z1, Z16, Z16
-	VMULPS     Z15, Z14, Z15
-	VADDPS     Z15, Z6, Z6
-	VMULPS     Z16, Z14, Z15
-	VADDPS     Z15, Z7, Z7
-	PREFETCHT0 (R8)(R13*1)
-	VMOVDQU32  64(R8)(R12*1), Z16
-	VPSLLD     $0x10, Z16, Z15
-	VPANDD     Z1, Z16, Z16
-	VMULPS     Z15, Z14, Z15
-	VADDPS     Z15, Z8, Z8
-	VMULPS     Z16, Z14, Z15
-	VADDPS     Z15, Z9, Z9
-	PREFETCHT0 64(R8)(R13*1)
-	VMOVDQU32  128(R8)(R12*1), Z16
-	VPSLLD     $0x10, Z16, Z15
-	VPANDD     Z1, Z16, Z16
-	VMULPS     Z15, Z14, Z15
-	VADDPS     Z15, Z10, Z10
-	VMULPS     Z16, Z14, Z15
-	VADDPS     Z15, Z11, Z11
-	PREFETCHT0 128(R8)(R13*1)
-	VMOVDQU32  192(R8)(R12*1), Z16
-	VPSLLD     $0x10, Z16, Z15
-	VPANDD     Z1, Z16, Z16
-	VMULPS     Z15, Z14, Z15
-	VADDPS     Z15, Z12, Z12
-	VMULPS     Z16, Z14, Z14
-	VADDPS     Z14, Z13, Z13
-	PREFETCHT0 192(R8)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row60
-
-rows61:
+rows63:
 	CMPQ R11, SI
 	JGE  rows65
 
 row64:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide66
 	VPBROADCASTW.Z (R10), K1, Z14
-	ADDQ           $0x02, R10
-	JMP            factor67
-
-wide66:
-	VBROADCASTSS (R10), Z14
-	ADDQ         $0x04, R10
-
-factor67:
-	VMOVDQU32 (R8)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z15
-	VPANDD    Z1, Z16, Z16
-	VMULPS    Z15, Z14, Z15
-	VADDPS    Z15, Z6, Z6
-	VMULPS    Z16, Z14, Z15
-	VADDPS    Z15, Z7, Z7
-	VMOVDQU32 64(R8)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z15
-	VPANDD    Z1, Z16, Z16
-	VMULPS    Z15, Z14, Z15
-	VADDPS    Z15, Z8, Z8
-	VMULPS    Z16, Z14, Z15
-	VADDPS    Z15, Z9, Z9
-	VMOVDQU32 128(R8)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z15
-	VPANDD    Z1, Z16, Z16
-	VMULPS    Z15, Z14, Z15
-	VADDPS    Z15, Z10, Z10
-	VMULPS    Z16, Z14, Z15
-	VADDPS    Z15, Z11, Z11
-	VMOVDQU32 192(R8)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z15
-	VPANDD    Z1, Z16, Z16
-	VMULPS    Z15, Z14, Z15
-	VADDPS    Z15, Z12, Z12
-	VMULPS    Z16, Z14, Z14
-	VADDPS    Z14, Z13, Z13
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row64
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z6, Z6
+	VMULPS         Z16, Z14, Z15
+	VADDPS         Z15, Z7, Z7
+	VMOVDQU32      64(R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z8, Z8
+	VMULPS         Z16, Z14, Z15
+	VADDPS         Z15, Z9, Z9
+	VMOVDQU32      128(R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z10, Z10
+	VMULPS         Z16, Z14, Z15
+	VADDPS         Z15, Z11, Z11
+	VMOVDQU32      192(R8)(R12*1), Z16
+	VPSLLD         $0x10, Z16, Z15
+	VPANDD         Z1, Z16, Z16
+	VMULPS         Z15, Z14, Z15
+	VADDPS         Z15, Z12, Z12
+	VMULPS         Z16, Z14, Z14
+	VADDPS         Z14, Z13, Z13
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JLT            row64
 
 rows65:
-	JMP summed56
+	JMP summed58
 
-none58:
+none60:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows69
+	JGE     rows67
 
-row68:
+row66:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -9871,13 +13266,13 @@ row68:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row68
+	JLT        row66
 
-rows69:
+rows67:
 	CMPQ R10, SI
-	JGE  rows71
+	JGE  rows69
 
-row70:
+row68:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z15
@@ -9902,15 +13297,15 @@ row70:
 	VADDPS    Z15, Z13, Z13
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row70
+	JLT       row68
 
-rows71:
-summed56:
-summed72:
+rows69:
+summed58:
+summed70:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special75
+	JNE  special73
 
-final73:
+final71:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -9924,14 +13319,14 @@ final73:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around76
+	JNE       around74
 	VMOVDQU64 Z14, (DX)
-	JMP       stored77
+	JMP       stored75
 
-around76:
+around74:
 	VMOVNTDQ Z14, (DX)
 
-stored77:
+stored75:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z14
 	VPADDD    Z4, Z8, K2, Z14
@@ -9945,14 +13340,14 @@ stored77:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around78
+	JNE       around76
 	VMOVDQU64 Z14, 64(DX)
-	JMP       stored79
+	JMP       stored77
 
-around78:
+around76:
 	VMOVNTDQ Z14, 64(DX)
 
-stored79:
+stored77:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z14
 	VPADDD    Z4, Z10, K2, Z14
@@ -9966,14 +13361,14 @@ stored79:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around80
+	JNE       around78
 	VMOVDQU64 Z14, 128(DX)
-	JMP       stored81
+	JMP       stored79
 
-around80:
+around78:
 	VMOVNTDQ Z14, 128(DX)
 
-stored81:
+stored79:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z14
 	VPADDD    Z4, Z12, K2, Z14
@@ -9987,25 +13382,130 @@ stored81:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around82
+	JNE       around80
 	VMOVDQU64 Z14, 192(DX)
-	JMP       stored83
+	JMP       stored81
 
-around82:
+around80:
 	VMOVNTDQ Z14, 192(DX)
 
-stored83:
-stored74:
+stored81:
+stored72:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result52
-	JMP  over54
+	JLT  result53
+	JMP  over55
 
-special75:
+many56:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany54
+	JMP   few57
+
+wide61:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows83
+
+row82:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z14
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z6, Z6
+	VMULPS       Z16, Z14, Z15
+	VADDPS       Z15, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU32    64(R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z8, Z8
+	VMULPS       Z16, Z14, Z15
+	VADDPS       Z15, Z9, Z9
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU32    128(R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z10, Z10
+	VMULPS       Z16, Z14, Z15
+	VADDPS       Z15, Z11, Z11
+	PREFETCHT0   128(R8)(R13*1)
+	VMOVDQU32    192(R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	VADDPS       Z14, Z13, Z13
+	PREFETCHT0   192(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row82
+
+rows83:
+	CMPQ R11, SI
+	JGE  rows85
+
+row84:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z14
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z6, Z6
+	VMULPS       Z16, Z14, Z15
+	VADDPS       Z15, Z7, Z7
+	VMOVDQU32    64(R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z8, Z8
+	VMULPS       Z16, Z14, Z15
+	VADDPS       Z15, Z9, Z9
+	VMOVDQU32    128(R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z10, Z10
+	VMULPS       Z16, Z14, Z15
+	VADDPS       Z15, Z11, Z11
+	VMOVDQU32    192(R8)(R12*1), Z16
+	VPSLLD       $0x10, Z16, Z15
+	VPANDD       Z1, Z16, Z16
+	VMULPS       Z15, Z14, Z15
+	VADDPS       Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	VADDPS       Z14, Z13, Z13
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row84
+
+rows85:
+	JMP summed58
+
+special73:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow84
+	JEQ       narrow86
 	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (DX)
@@ -10030,14 +13530,14 @@ special75:
 	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(DX)
-	JMP       stored74
+	JMP       stored72
 
-narrow84:
+narrow86:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip85
+	JEQ          skip87
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty86
+	JEQ          empty88
 	SHRQ         $0x03, R10
 	VPXORD       X26, X26, X26
 	VCVTSI2SSQ   R10, X26, X26
@@ -10051,10 +13551,10 @@ narrow84:
 	VDIVPS       Z14, Z12, Z12
 	VDIVPS       Z14, Z13, Z13
 
-empty86:
-skip85:
+empty88:
+skip87:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip87
+	JEQ       skip89
 	VMOVDQU32 (DX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -10076,81 +13576,76 @@ skip85:
 	VADDPS    Z12, Z14, Z12
 	VADDPS    Z13, Z15, Z13
 
-skip87:
-	JMP final73
+skip89:
+	JMP final71
 
-empty57:
+empty59:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed72
+	JNE       summed70
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around88
+	JNE       around90
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
 	VMOVDQU64 Z6, 128(DX)
 	VMOVDQU64 Z6, 192(DX)
-	JMP       stored89
+	JMP       stored91
 
-around88:
+around90:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 	VMOVNTDQ Z6, 128(DX)
 	VMOVNTDQ Z6, 192(DX)
 
-stored89:
-	JMP stored74
+stored91:
+	JMP stored72
 
-tooMany53:
+tooMany54:
 	MOVQ DI, results+24(FP)
 
-over54:
+over55:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip90
+	JEQ   skip92
 	ADDQ  $0x00000100, to+56(FP)
 
-skip90:
+skip92:
 	SUBQ $0x00000080, R9
 
-narrower51:
+narrower52:
 	CMPQ R9, $0x00000060
-	JLT  narrower92
+	JLT  narrower94
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over97
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few96
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
+result95:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many98
 
-few96:
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	CMPQ   BX, SI
-	JGE    empty98
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none99
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip100
-	ADDQ   R10, R10
-
-skip100:
+few99:
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	CMPQ    BX, SI
+	JGE     empty101
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none102
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide103
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -10158,108 +13653,90 @@ skip100:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows105
 
-row101:
+row104:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide103
 	VPBROADCASTW.Z (R10), K1, Z12
-	ADDQ           $0x02, R10
-	JMP            factor104
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z6, Z6
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	VMOVDQU32      64(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z8, Z8
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z9, Z9
+	PREFETCHT0     64(R8)(R13*1)
+	VMOVDQU32      128(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z10, Z10
+	VMULPS         Z14, Z12, Z12
+	VADDPS         Z12, Z11, Z11
+	PREFETCHT0     128(R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JLT            row104
 
-wide103:
-	VBROADCASTSS (R10), Z12
-	ADDQ         $0x04, R10
-
-factor104:
-	VMOVDQU32  (R8)(R12*1), Z14
-	VPSLLD     $0x10, Z14, Z13
-	VPANDD     Z1, Z14, Z14
-	VMULPS     Z13, Z12, Z13
-	VADDPS     Z13, Z6, Z6
-	VMULPS     Z14, Z12, Z13
-	VADDPS     Z13, Z7, Z7
-	PREFETCHT0 (R8)(R13*1)
-	VMOVDQU32  64(R8)(R12*1), Z14
-	VPSLLD     $0x10, Z14, Z13
-	VPANDD     Z1, Z14, Z14
-	VMULPS     Z13, Z12, Z13
-	VADDPS     Z13, Z8, Z8
-	VMULPS     Z14, Z12, Z13
-	VADDPS     Z13, Z9, Z9
-	PREFETCHT0 64(R8)(R13*1)
-	VMOVDQU32  128(R8)(R12*1), Z14
-	VPSLLD     $0x10, Z14, Z13
-	VPANDD     Z1, Z14, Z14
-	VMULPS     Z13, Z12, Z13
-	VADDPS     Z13, Z10, Z10
-	VMULPS     Z14, Z12, Z12
-	VADDPS     Z12, Z11, Z11
-	PREFETCHT0 128(R8)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row101
-
-rows102:
+rows105:
 	CMPQ R11, SI
-	JGE  rows106
+	JGE  rows107
 
-row105:
+row106:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide107
 	VPBROADCASTW.Z (R10), K1, Z12
-	ADDQ           $0x02, R10
-	JMP            factor108
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z6, Z6
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z7, Z7
+	VMOVDQU32      64(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z8, Z8
+	VMULPS         Z14, Z12, Z13
+	VADDPS         Z13, Z9, Z9
+	VMOVDQU32      128(R8)(R12*1), Z14
+	VPSLLD         $0x10, Z14, Z13
+	VPANDD         Z1, Z14, Z14
+	VMULPS         Z13, Z12, Z13
+	VADDPS         Z13, Z10, Z10
+	VMULPS         Z14, Z12, Z12
+	VADDPS         Z12, Z11, Z11
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JLT            row106
 
-wide107:
-	VBROADCASTSS (R10), Z12
-	ADDQ         $0x04, R10
+rows107:
+	JMP summed100
 
-factor108:
-	VMOVDQU32 (R8)(R12*1), Z14
-	VPSLLD    $0x10, Z14, Z13
-	VPANDD    Z1, Z14, Z14
-	VMULPS    Z13, Z12, Z13
-	VADDPS    Z13, Z6, Z6
-	VMULPS    Z14, Z12, Z13
-	VADDPS    Z13, Z7, Z7
-	VMOVDQU32 64(R8)(R12*1), Z14
-	VPSLLD    $0x10, Z14, Z13
-	VPANDD    Z1, Z14, Z14
-	VMULPS    Z13, Z12, Z13
-	VADDPS    Z13, Z8, Z8
-	VMULPS    Z14, Z12, Z13
-	VADDPS    Z13, Z9, Z9
-	VMOVDQU32 128(R8)(R12*1), Z14
-	VPSLLD    $0x10, Z14, Z13
-	VPANDD    Z1, Z14, Z14
-	VMULPS    Z13, Z12, Z13
-	VADDPS    Z13, Z10, Z10
-	VMULPS    Z14, Z12, Z12
-	VADDPS    Z12, Z11, Z11
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row105
-
-rows106:
-	JMP summed97
-
-none99:
+none102:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows110
+	JGE     rows109
 
-row109:
+row108:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -10284,13 +13761,13 @@ row109:
 	PREFETCHT0 128(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row109
+	JLT        row108
 
-rows110:
+rows109:
 	CMPQ R10, SI
-	JGE  rows112
+	JGE  rows111
 
-row111:
+row110:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z13
@@ -10310,15 +13787,15 @@ row111:
 	VADDPS    Z13, Z11, Z11
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row111
+	JLT       row110
 
-rows112:
-summed97:
-summed113:
+rows111:
+summed100:
+summed112:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special116
+	JNE  special115
 
-final114:
+final113:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z12
 	VPADDD    Z4, Z6, K2, Z12
@@ -10332,14 +13809,14 @@ final114:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around117
+	JNE       around116
 	VMOVDQU64 Z12, (DX)
-	JMP       stored118
+	JMP       stored117
 
-around117:
+around116:
 	VMOVNTDQ Z12, (DX)
 
-stored118:
+stored117:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z12
 	VPADDD    Z4, Z8, K2, Z12
@@ -10353,14 +13830,14 @@ stored118:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around118
 	VMOVDQU64 Z12, 64(DX)
-	JMP       stored120
+	JMP       stored119
 
-around119:
+around118:
 	VMOVNTDQ Z12, 64(DX)
 
-stored120:
+stored119:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z12
 	VPADDD    Z4, Z10, K2, Z12
@@ -10374,25 +13851,115 @@ stored120:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
+	JNE       around120
 	VMOVDQU64 Z12, 128(DX)
-	JMP       stored122
+	JMP       stored121
 
-around121:
+around120:
 	VMOVNTDQ Z12, 128(DX)
 
-stored122:
-stored115:
+stored121:
+stored114:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result95
+	JMP  over97
 
-special116:
+many98:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany96
+	JMP   few99
+
+wide103:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows123
+
+row122:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z12
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z14
+	VPSLLD       $0x10, Z14, Z13
+	VPANDD       Z1, Z14, Z14
+	VMULPS       Z13, Z12, Z13
+	VADDPS       Z13, Z6, Z6
+	VMULPS       Z14, Z12, Z13
+	VADDPS       Z13, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU32    64(R8)(R12*1), Z14
+	VPSLLD       $0x10, Z14, Z13
+	VPANDD       Z1, Z14, Z14
+	VMULPS       Z13, Z12, Z13
+	VADDPS       Z13, Z8, Z8
+	VMULPS       Z14, Z12, Z13
+	VADDPS       Z13, Z9, Z9
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU32    128(R8)(R12*1), Z14
+	VPSLLD       $0x10, Z14, Z13
+	VPANDD       Z1, Z14, Z14
+	VMULPS       Z13, Z12, Z13
+	VADDPS       Z13, Z10, Z10
+	VMULPS       Z14, Z12, Z12
+	VADDPS       Z12, Z11, Z11
+	PREFETCHT0   128(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row122
+
+rows123:
+	CMPQ R11, SI
+	JGE  rows125
+
+row124:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z12
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z14
+	VPSLLD       $0x10, Z14, Z13
+	VPANDD       Z1, Z14, Z14
+	VMULPS       Z13, Z12, Z13
+	VADDPS       Z13, Z6, Z6
+	VMULPS       Z14, Z12, Z13
+	VADDPS       Z13, Z7, Z7
+	VMOVDQU32    64(R8)(R12*1), Z14
+	VPSLLD       $0x10, Z14, Z13
+	VPANDD       Z1, Z14, Z14
+	VMULPS       Z13, Z12, Z13
+	VADDPS       Z13, Z8, Z8
+	VMULPS       Z14, Z12, Z13
+	VADDPS       Z13, Z9, Z9
+	VMOVDQU32    128(R8)(R12*1), Z14
+	VPSLLD       $0x10, Z14, Z13
+	VPANDD       Z1, Z14, Z14
+	VMULPS       Z13, Z12, Z13
+	VADDPS       Z13, Z10, Z10
+	VMULPS       Z14, Z12, Z12
+	VADDPS       Z12, Z11, Z11
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row124
+
+rows125:
+	JMP summed100
+
+special115:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow123
+	JEQ       narrow126
 	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
 	VMOVUPS   Z12, (DX)
@@ -10411,14 +13978,14 @@ special116:
 	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
 	VMOVUPS   Z12, 320(DX)
-	JMP       stored115
+	JMP       stored114
 
-narrow123:
+narrow126:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip124
+	JEQ          skip127
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty125
+	JEQ          empty128
 	SHRQ         $0x03, R10
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   R10, X27, X27
@@ -10430,10 +13997,10 @@ narrow123:
 	VDIVPS       Z12, Z10, Z10
 	VDIVPS       Z12, Z11, Z11
 
-empty125:
-skip124:
+empty128:
+skip127:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip126
+	JEQ       skip129
 	VMOVDQU32 (DX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
@@ -10450,77 +14017,72 @@ skip124:
 	VADDPS    Z10, Z12, Z10
 	VADDPS    Z11, Z13, Z11
 
-skip126:
-	JMP final114
+skip129:
+	JMP final113
 
-empty98:
+empty101:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed113
+	JNE       summed112
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around127
+	JNE       around130
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
 	VMOVDQU64 Z6, 128(DX)
-	JMP       stored128
+	JMP       stored131
 
-around127:
+around130:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 	VMOVNTDQ Z6, 128(DX)
 
-stored128:
-	JMP stored115
+stored131:
+	JMP stored114
 
-tooMany94:
+tooMany96:
 	MOVQ DI, results+24(FP)
 
-over95:
+over97:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $0x000000c0, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip129
+	JEQ   skip132
 	ADDQ  $0x000000c0, to+56(FP)
 
-skip129:
+skip132:
 	SUBQ $0x00000060, R9
 
-narrower92:
+narrower94:
 	CMPQ R9, $0x00000040
-	JLT  narrower131
+	JLT  narrower134
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over134
+	JGE  over137
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result132:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few135
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany133
+result135:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many138
 
-few135:
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	CMPQ   BX, SI
-	JGE    empty137
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none138
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip139
-	ADDQ   R10, R10
-
-skip139:
+few139:
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	CMPQ    BX, SI
+	JGE     empty141
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none142
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide143
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -10528,84 +14090,66 @@ skip139:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows141
+	JGE     rows145
 
-row140:
+row144:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide142
 	VPBROADCASTW.Z (R10), K1, Z10
-	ADDQ           $0x02, R10
-	JMP            factor143
-
-wide142:
-	VBROADCASTSS (R10), Z10
-	ADDQ         $0x04, R10
-
-factor143:
-	VMOVDQU32  (R8)(R12*1), Z12
-	VPSLLD     $0x10, Z12, Z11
-	VPANDD     Z1, Z12, Z12
-	VMULPS     Z11, Z10, Z11
-	VADDPS     Z11, Z6, Z6
-	VMULPS     Z12, Z10, Z11
-	VADDPS     Z11, Z7, Z7
-	PREFETCHT0 (R8)(R13*1)
-	VMOVDQU32  64(R8)(R12*1), Z12
-	VPSLLD     $0x10, Z12, Z11
-	VPANDD     Z1, Z12, Z12
-	VMULPS     Z11, Z10, Z11
-	VADDPS     Z11, Z8, Z8
-	VMULPS     Z12, Z10, Z10
-	VADDPS     Z10, Z9, Z9
-	PREFETCHT0 64(R8)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row140
-
-rows141:
-	CMPQ R11, SI
-	JGE  rows145
-
-row144:
-	MOVQ           (R11), R12
-	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide146
-	VPBROADCASTW.Z (R10), K1, Z10
-	ADDQ           $0x02, R10
-	JMP            factor147
-
-wide146:
-	VBROADCASTSS (R10), Z10
-	ADDQ         $0x04, R10
-
-factor147:
-	VMOVDQU32 (R8)(R12*1), Z12
-	VPSLLD    $0x10, Z12, Z11
-	VPANDD    Z1, Z12, Z12
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z6, Z6
-	VMULPS    Z12, Z10, Z11
-	VADDPS    Z11, Z7, Z7
-	VMOVDQU32 64(R8)(R12*1), Z12
-	VPSLLD    $0x10, Z12, Z11
-	VPANDD    Z1, Z12, Z12
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z8, Z8
-	VMULPS    Z12, Z10, Z10
-	VADDPS    Z10, Z9, Z9
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row144
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z12
+	VPSLLD         $0x10, Z12, Z11
+	VPANDD         Z1, Z12, Z12
+	VMULPS         Z11, Z10, Z11
+	VADDPS         Z11, Z6, Z6
+	VMULPS         Z12, Z10, Z11
+	VADDPS         Z11, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	VMOVDQU32      64(R8)(R12*1), Z12
+	VPSLLD         $0x10, Z12, Z11
+	VPANDD         Z1, Z12, Z12
+	VMULPS         Z11, Z10, Z11
+	VADDPS         Z11, Z8, Z8
+	VMULPS         Z12, Z10, Z10
+	VADDPS         Z10, Z9, Z9
+	PREFETCHT0     64(R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JLT            row144
 
 rows145:
-	JMP summed136
+	CMPQ R11, SI
+	JGE  rows147
 
-none138:
+row146:
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z10
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z12
+	VPSLLD         $0x10, Z12, Z11
+	VPANDD         Z1, Z12, Z12
+	VMULPS         Z11, Z10, Z11
+	VADDPS         Z11, Z6, Z6
+	VMULPS         Z12, Z10, Z11
+	VADDPS         Z11, Z7, Z7
+	VMOVDQU32      64(R8)(R12*1), Z12
+	VPSLLD         $0x10, Z12, Z11
+	VPANDD         Z1, Z12, Z12
+	VMULPS         Z11, Z10, Z11
+	VADDPS         Z11, Z8, Z8
+	VMULPS         Z12, Z10, Z10
+	VADDPS         Z10, Z9, Z9
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JLT            row146
+
+rows147:
+	JMP summed140
+
+none142:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
@@ -10657,7 +14201,7 @@ row150:
 	JLT       row150
 
 rows151:
-summed136:
+summed140:
 summed152:
 	CMPQ mode+80(FP), $0x00000000
 	JNE  special155
@@ -10710,12 +14254,87 @@ stored154:
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result132
-	JMP  over134
+	JLT  result135
+	JMP  over137
+
+many138:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany136
+	JMP   few139
+
+wide143:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows161
+
+row160:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z10
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z12
+	VPSLLD       $0x10, Z12, Z11
+	VPANDD       Z1, Z12, Z12
+	VMULPS       Z11, Z10, Z11
+	VADDPS       Z11, Z6, Z6
+	VMULPS       Z12, Z10, Z11
+	VADDPS       Z11, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU32    64(R8)(R12*1), Z12
+	VPSLLD       $0x10, Z12, Z11
+	VPANDD       Z1, Z12, Z12
+	VMULPS       Z11, Z10, Z11
+	VADDPS       Z11, Z8, Z8
+	VMULPS       Z12, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	PREFETCHT0   64(R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row160
+
+rows161:
+	CMPQ R11, SI
+	JGE  rows163
+
+row162:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z10
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z12
+	VPSLLD       $0x10, Z12, Z11
+	VPANDD       Z1, Z12, Z12
+	VMULPS       Z11, Z10, Z11
+	VADDPS       Z11, Z6, Z6
+	VMULPS       Z12, Z10, Z11
+	VADDPS       Z11, Z7, Z7
+	VMOVDQU32    64(R8)(R12*1), Z12
+	VPSLLD       $0x10, Z12, Z11
+	VPANDD       Z1, Z12, Z12
+	VMULPS       Z11, Z10, Z11
+	VADDPS       Z11, Z8, Z8
+	VMULPS       Z12, Z10, Z10
+	VADDPS       Z10, Z9, Z9
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row162
+
+rows163:
+	JMP summed140
 
 special155:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow160
+	JEQ       narrow164
 	VPMOVZXBD lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (DX)
@@ -10730,12 +14349,12 @@ special155:
 	VMOVUPS   Z10, 192(DX)
 	JMP       stored154
 
-narrow160:
+narrow164:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip165
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty162
+	JEQ          empty166
 	SHRQ         $0x03, R10
 	VPXORD       X28, X28, X28
 	VCVTSI2SSQ   R10, X28, X28
@@ -10745,10 +14364,10 @@ narrow160:
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty162:
-skip161:
+empty166:
+skip165:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip163
+	JEQ       skip167
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -10760,73 +14379,68 @@ skip161:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip163:
+skip167:
 	JMP final153
 
-empty137:
+empty141:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed152
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around168
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
-	JMP       stored165
+	JMP       stored169
 
-around164:
+around168:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 
-stored165:
+stored169:
 	JMP stored154
 
-tooMany133:
+tooMany136:
 	MOVQ DI, results+24(FP)
 
-over134:
+over137:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip166
+	JEQ   skip170
 	ADDQ  $0x00000080, to+56(FP)
 
-skip166:
+skip170:
 	SUBQ $0x00000040, R9
 
-narrower131:
+narrower134:
 	CMPQ R9, $0x00000020
-	JLT  narrower168
+	JLT  narrower172
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over171
+	JGE  over175
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result169:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few172
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany170
+result173:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many176
 
-few172:
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	CMPQ   BX, SI
-	JGE    empty174
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none175
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip176
-	ADDQ   R10, R10
-
-skip176:
+few177:
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	CMPQ    BX, SI
+	JGE     empty179
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none180
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide181
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -10834,78 +14448,153 @@ skip176:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows178
+	JGE     rows183
 
-row177:
+row182:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide179
 	VPBROADCASTW.Z (R10), K1, Z8
-	ADDQ           $0x02, R10
-	JMP            factor180
-
-wide179:
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
-
-factor180:
-	VMOVDQU32  (R8)(R12*1), Z10
-	VPSLLD     $0x10, Z10, Z9
-	VPANDD     Z1, Z10, Z10
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z6, Z6
-	VMULPS     Z10, Z8, Z8
-	VADDPS     Z8, Z7, Z7
-	PREFETCHT0 (R8)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row177
-
-rows178:
-	CMPQ R11, SI
-	JGE  rows182
-
-row181:
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows183
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide183
 	VPBROADCASTW.Z (R10), K1, Z8
-	ADDQ           $0x02, R10
-	JMP            factor184
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows183
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows183
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JLT            row182
 
-wide183:
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
+rows183:
+	CMPQ R11, SI
+	JGE  rows185
 
-factor184:
-	VMOVDQU32 (R8)(R12*1), Z10
-	VPSLLD    $0x10, Z10, Z9
-	VPANDD    Z1, Z10, Z10
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z6, Z6
-	VMULPS    Z10, Z8, Z8
-	VADDPS    Z8, Z7, Z7
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row181
+row184:
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows185
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows185
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows185
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z8
+	ADDQ           $0x00000002, R10
+	VMOVDQU32      (R8)(R12*1), Z10
+	VPSLLD         $0x10, Z10, Z9
+	VPANDD         Z1, Z10, Z10
+	VMULPS         Z9, Z8, Z9
+	VADDPS         Z9, Z6, Z6
+	VMULPS         Z10, Z8, Z8
+	VADDPS         Z8, Z7, Z7
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JLT            row184
 
-rows182:
-	JMP summed173
+rows185:
+	JMP summed178
 
-none175:
+none180:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows186
+	JGE     rows187
 
-row185:
+row186:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -10918,13 +14607,52 @@ row185:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row185
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVDQU32  (R8)(R11*1), Z9
+	VPSLLD     $0x10, Z9, Z8
+	VPANDD     Z1, Z9, Z9
+	VADDPS     Z8, Z6, Z6
+	VADDPS     Z9, Z7, Z7
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVDQU32  (R8)(R11*1), Z9
+	VPSLLD     $0x10, Z9, Z8
+	VPANDD     Z1, Z9, Z9
+	VADDPS     Z8, Z6, Z6
+	VADDPS     Z9, Z7, Z7
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VMOVDQU32  (R8)(R11*1), Z9
+	VPSLLD     $0x10, Z9, Z8
+	VPANDD     Z1, Z9, Z9
+	VADDPS     Z8, Z6, Z6
+	VADDPS     Z9, Z7, Z7
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row186
 
-rows186:
+rows187:
 	CMPQ R10, SI
-	JGE  rows188
+	JGE  rows189
 
-row187:
+row188:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -10934,15 +14662,45 @@ row187:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row187
+	JGE       rows189
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVDQU32 (R8)(R11*1), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z1, Z9, Z9
+	VADDPS    Z8, Z6, Z6
+	VADDPS    Z9, Z7, Z7
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows189
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVDQU32 (R8)(R11*1), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z1, Z9, Z9
+	VADDPS    Z8, Z6, Z6
+	VADDPS    Z9, Z7, Z7
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows189
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VMOVDQU32 (R8)(R11*1), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z1, Z9, Z9
+	VADDPS    Z8, Z6, Z6
+	VADDPS    Z9, Z7, Z7
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row188
 
-rows188:
-summed173:
-summed189:
+rows189:
+summed178:
+summed190:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special192
+	JNE  special193
 
-final190:
+final191:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -10956,120 +14714,31 @@ final190:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around193
+	JNE       around194
 	VMOVDQU64 Z8, (DX)
-	JMP       stored194
+	JMP       stored195
 
-around193:
+around194:
 	VMOVNTDQ Z8, (DX)
 
-stored194:
-stored191:
+stored195:
+stored192:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result173
+	JMP  over175
 
-special192:
-	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow195
-	VPMOVZXBD lower32split<>+0(SB), Z8
-	VPERMI2D  Z7, Z6, Z8
-	VMOVUPS   Z8, (DX)
-	VPMOVZXBD upper32split<>+0(SB), Z8
-	VPERMI2D  Z7, Z6, Z8
-	VMOVUPS   Z8, 64(DX)
-	JMP       stored191
-
-narrow195:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip196
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty197
-	SHRQ         $0x03, R10
-	VPXORD       X29, X29, X29
-	VCVTSI2SSQ   R10, X29, X29
-	VBROADCASTSS X29, Z8
-	VDIVPS       Z8, Z6, Z6
-	VDIVPS       Z8, Z7, Z7
-
-empty197:
-skip196:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip198
-	VMOVDQU32 (DX), Z9
-	VPSLLD    $0x10, Z9, Z8
-	VPANDD    Z1, Z9, Z9
-	VADDPS    Z6, Z8, Z6
-	VADDPS    Z7, Z9, Z7
-
-skip198:
-	JMP final190
-
-empty174:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed189
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around199
-	VMOVDQU64 Z6, (DX)
-	JMP       stored200
-
-around199:
-	VMOVNTDQ Z6, (DX)
-
-stored200:
-	JMP stored191
-
-tooMany170:
-	MOVQ DI, results+24(FP)
-
-over171:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip201
-	ADDQ  $0x00000040, to+56(FP)
-
-skip201:
-	SUBQ $0x00000020, R9
-
-narrower168:
-	CMPQ R9, $0x00000010
-	JLT  narrower203
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over206
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result204:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few207
+many176:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany205
+	JEQ   tooMany174
+	JMP   few177
 
-few207:
-	VPXORD Z6, Z6, Z6
-	CMPQ   BX, SI
-	JGE    empty209
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none210
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip211
-	ADDQ   R10, R10
-
-skip211:
+wide181:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -11077,72 +14746,466 @@ skip211:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows213
+	JGE     rows197
 
-row212:
+row196:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row196
+
+rows197:
+	CMPQ R11, SI
+	JGE  rows199
+
+row198:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VMOVDQU32    (R8)(R12*1), Z10
+	VPSLLD       $0x10, Z10, Z9
+	VPANDD       Z1, Z10, Z10
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row198
+
+rows199:
+	JMP summed178
+
+special193:
+	TESTQ     $0x00000008, mode+80(FP)
+	JEQ       narrow200
+	VPMOVZXBD lower32split<>+0(SB), Z8
+	VPERMI2D  Z7, Z6, Z8
+	VMOVUPS   Z8, (DX)
+	VPMOVZXBD upper32split<>+0(SB), Z8
+	VPERMI2D  Z7, Z6, Z8
+	VMOVUPS   Z8, 64(DX)
+	JMP       stored192
+
+narrow200:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip201
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty202
+	SHRQ         $0x03, R10
+	VPXORD       X29, X29, X29
+	VCVTSI2SSQ   R10, X29, X29
+	VBROADCASTSS X29, Z8
+	VDIVPS       Z8, Z6, Z6
+	VDIVPS       Z8, Z7, Z7
+
+empty202:
+skip201:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip203
+	VMOVDQU32 (DX), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z1, Z9, Z9
+	VADDPS    Z6, Z8, Z6
+	VADDPS    Z7, Z9, Z7
+
+skip203:
+	JMP final191
+
+empty179:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed190
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around204
+	VMOVDQU64 Z6, (DX)
+	JMP       stored205
+
+around204:
+	VMOVNTDQ Z6, (DX)
+
+stored205:
+	JMP stored192
+
+tooMany174:
+	MOVQ DI, results+24(FP)
+
+over175:
+	ADDQ  $0x00000040, R8
+	ADDQ  $0x00000040, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip206
+	ADDQ  $0x00000040, to+56(FP)
+
+skip206:
+	SUBQ $0x00000020, R9
+
+narrower172:
+	CMPQ R9, $0x00000010
+	JLT  narrower208
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over211
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result209:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many212
+
+few213:
+	VPXORD  Z6, Z6, Z6
+	CMPQ    BX, SI
+	JGE     empty215
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none216
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide217
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows219
+
+row218:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide214
 	VPBROADCASTW.Z (R10), K1, Z0
-	ADDQ           $0x02, R10
-	JMP            factor215
-
-wide214:
-	VBROADCASTSS (R10), Z0
-	ADDQ         $0x04, R10
-
-factor215:
-	VPMOVZXWD  (R8)(R12*1), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VMULPS     Z1, Z0, Z0
-	VADDPS     Z0, Z6, Z6
-	PREFETCHT0 (R8)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row212
-
-rows213:
-	CMPQ R11, SI
-	JGE  rows217
-
-row216:
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide218
 	VPBROADCASTW.Z (R10), K1, Z0
-	ADDQ           $0x02, R10
-	JMP            factor219
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JGE            rows219
+	MOVQ           128(R11), R13
+	IMULQ          AX, R13
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R13*1)
+	ADDQ           $0x08, R11
+	CMPQ           R11, R14
+	JLT            row218
 
-wide218:
-	VBROADCASTSS (R10), Z0
-	ADDQ         $0x04, R10
+rows219:
+	CMPQ R11, SI
+	JGE  rows221
 
-factor219:
-	VPMOVZXWD (R8)(R12*1), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VMULPS    Z1, Z0, Z0
-	VADDPS    Z0, Z6, Z6
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row216
+row220:
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows221
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows221
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows221
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows221
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows221
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows221
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JGE            rows221
+	MOVQ           (R11), R12
+	IMULQ          AX, R12
+	VPBROADCASTW.Z (R10), K1, Z0
+	ADDQ           $0x00000002, R10
+	VPMOVZXWD      (R8)(R12*1), Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R11
+	CMPQ           R11, SI
+	JLT            row220
 
-rows217:
-	JMP summed208
+rows221:
+	JMP summed214
 
-none210:
+none216:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows221
+	JGE     rows223
 
-row220:
+row222:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -11153,13 +15216,90 @@ row220:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row220
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VADDPS     Z0, Z6, Z6
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row222
 
-rows221:
+rows223:
 	CMPQ R10, SI
-	JGE  rows223
+	JGE  rows225
 
-row222:
+row224:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -11167,15 +15307,71 @@ row222:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row222
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VADDPS    Z0, Z6, Z6
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row224
 
-rows223:
-summed208:
-summed224:
+rows225:
+summed214:
+summed226:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special227
+	JNE  special229
 
-final225:
+final227:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -11184,115 +15380,339 @@ final225:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around228
+	JNE       around230
 	VMOVDQU64 Y0, (DX)
-	JMP       stored229
+	JMP       stored231
 
-around228:
+around230:
 	VMOVNTDQ Y0, (DX)
 
-stored229:
-stored226:
+stored231:
+stored228:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result204
-	JMP  over206
+	JLT  result209
+	JMP  over211
 
-special227:
+many212:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany210
+	JMP   few213
+
+wide217:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows233
+
+row232:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row232
+
+rows233:
+	CMPQ R11, SI
+	JGE  rows235
+
+row234:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z0
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row234
+
+rows235:
+	JMP summed214
+
+special229:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow230
+	JEQ     narrow236
 	VMOVUPS Z6, (DX)
-	JMP     stored226
+	JMP     stored228
 
-narrow230:
+narrow236:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip231
+	JEQ          skip237
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty232
+	JEQ          empty238
 	SHRQ         $0x03, R10
 	VPXORD       X30, X30, X30
 	VCVTSI2SSQ   R10, X30, X30
 	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty232:
-skip231:
+empty238:
+skip237:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip233
+	JEQ       skip239
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
-skip233:
-	JMP final225
+skip239:
+	JMP final227
 
-empty209:
+empty215:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed224
+	JNE       summed226
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around234
+	JNE       around240
 	VMOVDQU64 Y6, (DX)
-	JMP       stored235
+	JMP       stored241
 
-around234:
+around240:
 	VMOVNTDQ Y6, (DX)
 
-stored235:
-	JMP stored226
+stored241:
+	JMP stored228
 
-tooMany205:
+tooMany210:
 	MOVQ DI, results+24(FP)
 
-over206:
+over211:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip236
+	JEQ   skip242
 	ADDQ  $0x00000020, to+56(FP)
 
-skip236:
+skip242:
 	SUBQ $0x00000010, R9
 
-narrower203:
+narrower208:
 	TESTQ R9, R9
-	JLE   done237
+	JLE   done243
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K2
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over240
+	JGE   over246
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result238:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R9
-	SUBQ  BX, R9
-	CMPQ  R9, $0x00000800
-	JLE   few241
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany239
+result244:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many247
 
-few241:
-	VPXORD Z6, Z6, Z6
-	CMPQ   BX, SI
-	JGE    empty243
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none244
-	MOVQ   BX, R9
-	SUBQ   CX, R9
-	SHRQ   $0x02, R9
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip245
-	ADDQ   R9, R9
-
-skip245:
+few248:
+	VPXORD  Z6, Z6, Z6
+	CMPQ    BX, SI
+	JGE     empty250
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none251
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide252
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x02, R9
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
@@ -11300,72 +15720,229 @@ skip245:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows247
+	JGE     rows254
 
-row246:
+row253:
 	MOVQ           128(R10), R12
 	IMULQ          AX, R12
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide248
 	VPBROADCASTW.Z (R9), K1, Z0
-	ADDQ           $0x02, R9
-	JMP            factor249
-
-wide248:
-	VBROADCASTSS (R9), Z0
-	ADDQ         $0x04, R9
-
-factor249:
-	VPMOVZXWD.Z (R8)(R11*1), K2, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      Z1, Z0, Z0
-	VADDPS      Z0, Z6, Z6
-	PREFETCHT0  (R8)(R12*1)
-	ADDQ        $0x08, R10
-	CMPQ        R10, R13
-	JLT         row246
-
-rows247:
-	CMPQ R10, SI
-	JGE  rows251
-
-row250:
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
-	TESTQ          $0x00000020, mode+80(FP)
-	JNE            wide252
 	VPBROADCASTW.Z (R9), K1, Z0
-	ADDQ           $0x02, R9
-	JMP            factor253
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JGE            rows254
+	MOVQ           128(R10), R12
+	IMULQ          AX, R12
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	PREFETCHT0     (R8)(R12*1)
+	ADDQ           $0x08, R10
+	CMPQ           R10, R13
+	JLT            row253
 
-wide252:
-	VBROADCASTSS (R9), Z0
-	ADDQ         $0x04, R9
+rows254:
+	CMPQ R10, SI
+	JGE  rows256
 
-factor253:
-	VPMOVZXWD.Z (R8)(R11*1), K2, Z1
-	VPSLLD      $0x10, Z1, Z1
-	VMULPS      Z1, Z0, Z0
-	VADDPS      Z0, Z6, Z6
-	ADDQ        $0x08, R10
-	CMPQ        R10, SI
-	JLT         row250
+row255:
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JGE            rows256
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JGE            rows256
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JGE            rows256
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JGE            rows256
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JGE            rows256
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JGE            rows256
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JGE            rows256
+	MOVQ           (R10), R11
+	IMULQ          AX, R11
+	VPBROADCASTW.Z (R9), K1, Z0
+	ADDQ           $0x00000002, R9
+	VPMOVZXWD.Z    (R8)(R11*1), K2, Z1
+	VPSLLD         $0x10, Z1, Z1
+	VMULPS         Z1, Z0, Z0
+	VADDPS         Z0, Z6, Z6
+	ADDQ           $0x08, R10
+	CMPQ           R10, SI
+	JLT            row255
 
-rows251:
-	JMP summed242
+rows256:
+	JMP summed249
 
-none244:
+none251:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows255
+	JGE     rows258
 
-row254:
+row257:
 	MOVQ        128(R9), R11
 	IMULQ       AX, R11
 	MOVQ        (R9), R10
@@ -11376,13 +15953,90 @@ row254:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row254
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JLT         row257
 
-rows255:
+rows258:
 	CMPQ R9, SI
-	JGE  rows257
+	JGE  rows260
 
-row256:
+row259:
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -11390,15 +16044,71 @@ row256:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row256
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VADDPS      Z0, Z6, Z6
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JLT         row259
 
-rows257:
-summed242:
-summed258:
+rows260:
+summed249:
+summed261:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special261
+	JNE  special264
 
-final259:
+final262:
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -11408,51 +16118,280 @@ final259:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (DX)
 
-stored260:
+stored263:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result238
-	JMP  over240
+	JLT  result244
+	JMP  over246
 
-special261:
+many247:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany245
+	JMP   few248
+
+wide252:
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows266
+
+row265:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row265
+
+rows266:
+	CMPQ R10, SI
+	JGE  rows268
+
+row267:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z0
+	ADDQ         $0x00000004, R9
+	VPMOVZXWD.Z  (R8)(R11*1), K2, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z0, Z6, Z6
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row267
+
+rows268:
+	JMP summed249
+
+special264:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow262
+	JEQ     narrow269
 	VMOVUPS Z6, K2, (DX)
-	JMP     stored260
+	JMP     stored263
 
-narrow262:
+narrow269:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip263
+	JEQ          skip270
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty264
+	JEQ          empty271
 	SHRQ         $0x03, R9
 	VPXORD       X31, X31, X31
 	VCVTSI2SSQ   R9, X31, X31
 	VBROADCASTSS X31, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty264:
-skip263:
+empty271:
+skip270:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip265
+	JEQ         skip272
 	VPMOVZXWD.Z (DX), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
-skip265:
-	JMP final259
+skip272:
+	JMP final262
 
-empty243:
-	JMP summed258
+empty250:
+	JMP summed261
 
-tooMany239:
+tooMany245:
 	MOVQ DI, results+24(FP)
 
-over240:
-done237:
+over246:
+done243:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -11555,34 +16494,32 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none266
+	JEQ   none273
 	SUBQ  CX, DX
 
-none266:
+none273:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile267:
+tile274:
 	CMPQ R10, $0x00000080
-	JLT  narrower268
+	JLT  narrower275
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over271
+	JGE  over278
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result269:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few272
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany270
+result276:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many279
 
-few272:
+few280:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -11592,7 +16529,7 @@ few272:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty273
+	JGE     empty281
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -11603,9 +16540,9 @@ few272:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows275
+	JGE     rows283
 
-row274:
+row282:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -11652,13 +16589,13 @@ row274:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row274
+	JLT          row282
 
-rows275:
+rows283:
 	CMPQ R13, DI
-	JGE  rows277
+	JGE  rows285
 
-row276:
+row284:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -11699,14 +16636,14 @@ row276:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row276
+	JLT          row284
 
-rows277:
-summed278:
+rows285:
+summed286:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special281
+	JNE  special289
 
-final279:
+final287:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -11721,14 +16658,14 @@ final279:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around282
+	JNE           around290
 	VMOVDQU64     Z8, (BX)
-	JMP           stored283
+	JMP           stored291
 
-around282:
+around290:
 	VMOVNTDQ Z8, (BX)
 
-stored283:
+stored291:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -11743,14 +16680,14 @@ stored283:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around284
+	JNE           around292
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored285
+	JMP           stored293
 
-around284:
+around292:
 	VMOVNTDQ Z8, 64(BX)
 
-stored285:
+stored293:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -11765,14 +16702,14 @@ stored285:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around286
+	JNE           around294
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored287
+	JMP           stored295
 
-around286:
+around294:
 	VMOVNTDQ Z8, 128(BX)
 
-stored287:
+stored295:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -11787,25 +16724,30 @@ stored287:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around288
+	JNE           around296
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored289
+	JMP           stored297
 
-around288:
+around296:
 	VMOVNTDQ Z8, 192(BX)
 
-stored289:
-stored280:
+stored297:
+stored288:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result269
-	JMP  over271
+	JLT  result276
+	JMP  over278
 
-special281:
+many279:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany277
+	JMP   few280
+
+special289:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow290
+	JEQ     narrow298
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -11814,14 +16756,14 @@ special281:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored280
+	JMP     stored288
 
-narrow290:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip291
+	JEQ          skip299
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty292
+	JEQ          empty300
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -11835,10 +16777,10 @@ narrow290:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty292:
-skip291:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip293
+	JEQ       skip301
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -11864,70 +16806,68 @@ skip291:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip293:
-	JMP final279
+skip301:
+	JMP final287
 
-empty273:
+empty281:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed278
+	JNE       summed286
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around294
+	JNE       around302
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored295
+	JMP       stored303
 
-around294:
+around302:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored295:
-	JMP stored280
+stored303:
+	JMP stored288
 
-tooMany270:
+tooMany277:
 	MOVQ R8, results+24(FP)
 
-over271:
+over278:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip296
+	JEQ   skip304
 	ADDQ  $0x00000100, to+72(FP)
 
-skip296:
+skip304:
 	SUBQ $0x00000080, R10
-	JMP  tile267
+	JMP  tile274
 
-narrower268:
+narrower275:
 	CMPQ R10, $0x00000040
-	JLT  narrower298
+	JLT  narrower306
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over301
+	JGE  over309
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result299:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few302
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany300
+result307:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many310
 
-few302:
+few311:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty303
+	JGE     empty312
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -11938,9 +16878,9 @@ few302:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows305
+	JGE     rows314
 
-row304:
+row313:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -11969,13 +16909,13 @@ row304:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row304
+	JLT          row313
 
-rows305:
+rows314:
 	CMPQ R13, DI
-	JGE  rows307
+	JGE  rows316
 
-row306:
+row315:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -12000,14 +16940,14 @@ row306:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row306
+	JLT          row315
 
-rows307:
-summed308:
+rows316:
+summed317:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special311
+	JNE  special320
 
-final309:
+final318:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -12022,14 +16962,14 @@ final309:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around312
+	JNE           around321
 	VMOVDQU64     Z4, (BX)
-	JMP           stored313
+	JMP           stored322
 
-around312:
+around321:
 	VMOVNTDQ Z4, (BX)
 
-stored313:
+stored322:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -12044,37 +16984,42 @@ stored313:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around314
+	JNE           around323
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored315
+	JMP           stored324
 
-around314:
+around323:
 	VMOVNTDQ Z4, 64(BX)
 
-stored315:
-stored310:
+stored324:
+stored319:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result299
-	JMP  over301
+	JLT  result307
+	JMP  over309
 
-special311:
+many310:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany308
+	JMP   few311
+
+special320:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow316
+	JEQ     narrow325
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored310
+	JMP     stored319
 
-narrow316:
+narrow325:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip317
+	JEQ          skip326
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty318
+	JEQ          empty327
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -12084,10 +17029,10 @@ narrow316:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty318:
-skip317:
+empty327:
+skip326:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip319
+	JEQ       skip328
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -12101,63 +17046,61 @@ skip317:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip319:
-	JMP final309
+skip328:
+	JMP final318
 
-empty303:
+empty312:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed308
+	JNE       summed317
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around320
+	JNE       around329
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored321
+	JMP       stored330
 
-around320:
+around329:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored321:
-	JMP stored310
+stored330:
+	JMP stored319
 
-tooMany300:
+tooMany308:
 	MOVQ R8, results+24(FP)
 
-over301:
+over309:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip322
+	JEQ   skip331
 	ADDQ  $0x00000080, to+72(FP)
 
-skip322:
+skip331:
 	SUBQ $0x00000040, R10
 
-narrower298:
+narrower306:
 	CMPQ R10, $0x00000020
-	JLT  narrower324
+	JLT  narrower333
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over327
+	JGE  over336
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result325:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few328
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany326
+result334:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many337
 
-few328:
+few338:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty329
+	JGE     empty339
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12168,9 +17111,9 @@ few328:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows331
+	JGE     rows341
 
-row330:
+row340:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -12190,13 +17133,73 @@ row330:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row330
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row340
 
-rows331:
+rows341:
 	CMPQ R13, DI
-	JGE  rows333
+	JGE  rows343
 
-row332:
+row342:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -12213,14 +17216,65 @@ row332:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row332
+	JGE          rows343
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows343
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows343
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VPMOVZXWD    (R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VPMOVZXWD    32(R9)(R14*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row342
 
-rows333:
-summed334:
+rows343:
+summed344:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special337
+	JNE  special347
 
-final335:
+final345:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -12235,35 +17289,40 @@ final335:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around338
+	JNE           around348
 	VMOVDQU64     Z2, (BX)
-	JMP           stored339
+	JMP           stored349
 
-around338:
+around348:
 	VMOVNTDQ Z2, (BX)
 
-stored339:
-stored336:
+stored349:
+stored346:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result325
-	JMP  over327
+	JLT  result334
+	JMP  over336
 
-special337:
+many337:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany335
+	JMP   few338
+
+special347:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow340
+	JEQ     narrow350
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored336
+	JMP     stored346
 
-narrow340:
+narrow350:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip341
+	JEQ          skip351
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty342
+	JEQ          empty352
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -12271,10 +17330,10 @@ narrow340:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty342:
-skip341:
+empty352:
+skip351:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip343
+	JEQ       skip353
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -12282,60 +17341,58 @@ skip341:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip343:
-	JMP final335
+skip353:
+	JMP final345
 
-empty329:
+empty339:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed334
+	JNE       summed344
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around344
+	JNE       around354
 	VMOVDQU64 Z0, (BX)
-	JMP       stored345
+	JMP       stored355
 
-around344:
+around354:
 	VMOVNTDQ Z0, (BX)
 
-stored345:
-	JMP stored336
+stored355:
+	JMP stored346
 
-tooMany326:
+tooMany335:
 	MOVQ R8, results+24(FP)
 
-over327:
+over336:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip346
+	JEQ   skip356
 	ADDQ  $0x00000040, to+72(FP)
 
-skip346:
+skip356:
 	SUBQ $0x00000020, R10
 
-narrower324:
+narrower333:
 	CMPQ R10, $0x00000010
-	JLT  narrower348
+	JLT  narrower358
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over351
+	JGE  over361
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result349:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few352
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany350
+result359:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many362
 
-few352:
+few363:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty353
+	JGE     empty364
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12346,9 +17403,9 @@ few352:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows355
+	JGE     rows366
 
-row354:
+row365:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -12364,13 +17421,125 @@ row354:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row354
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row365
 
-rows355:
+rows366:
 	CMPQ R13, DI
-	JGE  rows357
+	JGE  rows368
 
-row356:
+row367:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -12383,14 +17552,105 @@ row356:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row356
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD    (R9)(R14*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row367
 
-rows357:
-summed358:
+rows368:
+summed369:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special361
+	JNE  special372
 
-final359:
+final370:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -12399,105 +17659,108 @@ final359:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around362
+	JNE           around373
 	VMOVDQU64     Y1, (BX)
-	JMP           stored363
+	JMP           stored374
 
-around362:
+around373:
 	VMOVNTDQ Y1, (BX)
 
-stored363:
-stored360:
+stored374:
+stored371:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result349
-	JMP  over351
+	JLT  result359
+	JMP  over361
 
-special361:
+many362:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany360
+	JMP   few363
+
+special372:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow364
+	JEQ     narrow375
 	VMOVUPS Z0, (BX)
-	JMP     stored360
+	JMP     stored371
 
-narrow364:
+narrow375:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip365
+	JEQ          skip376
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty366
+	JEQ          empty377
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty366:
-skip365:
+empty377:
+skip376:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip367
+	JEQ       skip378
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip367:
-	JMP final359
+skip378:
+	JMP final370
 
-empty353:
+empty364:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed358
+	JNE       summed369
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around368
+	JNE       around379
 	VMOVDQU64 Y0, (BX)
-	JMP       stored369
+	JMP       stored380
 
-around368:
+around379:
 	VMOVNTDQ Y0, (BX)
 
-stored369:
-	JMP stored360
+stored380:
+	JMP stored371
 
-tooMany350:
+tooMany360:
 	MOVQ R8, results+24(FP)
 
-over351:
+over361:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip370
+	JEQ   skip381
 	ADDQ  $0x00000020, to+72(FP)
 
-skip370:
+skip381:
 	SUBQ $0x00000010, R10
 
-narrower348:
+narrower358:
 	TESTQ R10, R10
-	JLE   done371
+	JLE   done382
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over374
+	JGE   over385
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result372:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few375
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany373
+result383:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many386
 
-few375:
+few387:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty376
+	JGE     empty388
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12508,9 +17771,9 @@ few375:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows378
+	JGE     rows390
 
-row377:
+row389:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -12526,13 +17789,125 @@ row377:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row377
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row389
 
-rows378:
+rows390:
 	CMPQ R13, DI
-	JGE  rows380
+	JGE  rows392
 
-row379:
+row391:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -12545,14 +17920,105 @@ row379:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row379
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VPMOVZXWD.Z  (R9)(R14*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row391
 
-rows380:
-summed381:
+rows392:
+summed393:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special384
+	JNE  special396
 
-final382:
+final394:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -12562,51 +18028,56 @@ final382:
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 
-stored383:
+stored395:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result372
-	JMP  over374
+	JLT  result383
+	JMP  over385
 
-special384:
+many386:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany384
+	JMP   few387
+
+special396:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow385
+	JEQ     narrow397
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored383
+	JMP     stored395
 
-narrow385:
+narrow397:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip386
+	JEQ          skip398
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty387
+	JEQ          empty399
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty387:
-skip386:
+empty399:
+skip398:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip388
+	JEQ         skip400
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip388:
-	JMP final382
+skip400:
+	JMP final394
 
-empty376:
-	JMP summed381
+empty388:
+	JMP summed393
 
-tooMany373:
+tooMany384:
 	MOVQ R8, results+24(FP)
 
-over374:
-done371:
+over385:
+done382:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -12629,30 +18100,30 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none389
+	JEQ   none401
 	SUBQ  CX, DX
 
-none389:
+none401:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile390:
+tile402:
 	CMPQ R10, $0x00000080
-	JLT  narrower391
+	JLT  narrower403
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over394
+	JGE  over406
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result392:
+result404:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty395
+	JGE          empty407
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -12677,9 +18148,9 @@ result392:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows398
+	JGE          rows410
 
-row397:
+row409:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -12739,13 +18210,13 @@ row397:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row397
+	JLT        row409
 
-rows398:
+rows410:
 	CMPQ R11, DI
-	JGE  rows400
+	JGE  rows412
 
-row399:
+row411:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -12799,9 +18270,9 @@ row399:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row399
+	JLT       row411
 
-rows400:
+rows412:
 	VPMOVZXBW     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -12820,7 +18291,7 @@ rows400:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none401
+	JEQ           none413
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -12927,10 +18398,10 @@ rows400:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none401:
-	JMP stored396
+none413:
+	JMP stored408
 
-empty395:
+empty407:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -12957,7 +18428,7 @@ empty395:
 	VPERMT2W     Z7, Z19, Z20
 	VMOVUPS      Z20, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none402
+	JEQ          none414
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -12984,39 +18455,39 @@ empty395:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none402:
-stored396:
+none414:
+stored408:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result404
+	JMP  over406
 	MOVQ R8, results+24(FP)
 
-over394:
+over406:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile390
+	JMP  tile402
 
-narrower391:
+narrower403:
 	CMPQ R10, $0x00000040
-	JLT  narrower404
+	JLT  narrower416
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over407
+	JGE  over419
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result405:
+result417:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty408
+	JGE          empty420
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -13033,9 +18504,9 @@ result405:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows411
+	JGE          rows423
 
-row410:
+row422:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -13069,13 +18540,13 @@ row410:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row410
+	JLT        row422
 
-rows411:
+rows423:
 	CMPQ R11, DI
-	JGE  rows413
+	JGE  rows425
 
-row412:
+row424:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -13105,9 +18576,9 @@ row412:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row412
+	JLT       row424
 
-rows413:
+rows425:
 	VPMOVZXBW     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -13118,7 +18589,7 @@ rows413:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none414
+	JEQ           none426
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -13177,10 +18648,10 @@ rows413:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none414:
-	JMP stored409
+none426:
+	JMP stored421
 
-empty408:
+empty420:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -13195,7 +18666,7 @@ empty408:
 	VPERMT2W     Z3, Z4, Z5
 	VMOVUPS      Z5, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none415
+	JEQ          none427
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -13214,38 +18685,38 @@ empty408:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none415:
-stored409:
+none427:
+stored421:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result405
-	JMP  over407
+	JLT  result417
+	JMP  over419
 	MOVQ R8, results+24(FP)
 
-over407:
+over419:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower404:
+narrower416:
 	CMPQ R10, $0x00000020
-	JLT  narrower417
+	JLT  narrower429
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over420
+	JGE  over432
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result418:
+result430:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty421
+	JGE          empty433
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -13258,9 +18729,9 @@ result418:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows424
+	JGE          rows436
 
-row423:
+row435:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -13281,13 +18752,76 @@ row423:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row423
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  32(R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  32(R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  32(R9)(R12*1), Z2
+	VPSLLD     $0x10, Z2, Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row435
 
-rows424:
+rows436:
 	CMPQ R11, DI
-	JGE  rows426
+	JGE  rows438
 
-row425:
+row437:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -13305,16 +18839,70 @@ row425:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row425
+	JGE       rows438
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPMOVZXWD 32(R9)(R12*1), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows438
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPMOVZXWD 32(R9)(R12*1), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows438
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPMOVZXWD 32(R9)(R12*1), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row437
 
-rows426:
+rows438:
 	VPMOVZXBW     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none427
+	JEQ           none439
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -13349,10 +18937,10 @@ rows426:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none427:
-	JMP stored422
+none439:
+	JMP stored434
 
-empty421:
+empty433:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
@@ -13361,7 +18949,7 @@ empty421:
 	VPERMT2W     Z1, Z2, Z3
 	VMOVUPS      Z3, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none428
+	JEQ          none440
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -13376,38 +18964,38 @@ empty421:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none428:
-stored422:
+none440:
+stored434:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result418
-	JMP  over420
+	JLT  result430
+	JMP  over432
 	MOVQ R8, results+24(FP)
 
-over420:
+over432:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower417:
+narrower429:
 	CMPQ R10, $0x00000010
-	JLT  narrower430
+	JLT  narrower442
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over433
+	JGE  over445
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result431:
+result443:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty434
+	JGE          empty446
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -13418,9 +19006,9 @@ result431:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows437
+	JGE          rows449
 
-row436:
+row448:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -13435,13 +19023,118 @@ row436:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row436
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Z1
+	VPSLLD     $0x10, Z1, Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row448
 
-rows437:
+rows449:
 	CMPQ R11, DI
-	JGE  rows439
+	JGE  rows451
 
-row438:
+row450:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -13453,15 +19146,99 @@ row438:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row438
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row450
 
-rows439:
+rows451:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none440
+	JEQ           none452
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -13484,17 +19261,17 @@ rows439:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none440:
-	JMP stored435
+none452:
+	JMP stored447
 
-empty434:
+empty446:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VPSRLD       $0x10, Z0, Z1
 	VPMOVDW      Z1, Y1
 	VMOVUPS      Y1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none441
+	JEQ          none453
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -13507,41 +19284,41 @@ empty434:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none441:
-stored435:
+none453:
+stored447:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result431
-	JMP  over433
+	JLT  result443
+	JMP  over445
 	MOVQ R8, results+24(FP)
 
-over433:
+over445:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower430:
+narrower442:
 	TESTQ R10, R10
-	JLE   done442
+	JLE   done454
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over445
+	JGE   over457
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result443:
+result455:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty446
+	JGE          empty458
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -13552,9 +19329,9 @@ result443:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows449
+	JGE          rows461
 
-row448:
+row460:
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -13569,13 +19346,118 @@ row448:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row448
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JLT         row460
 
-rows449:
+rows461:
 	CMPQ R11, DI
-	JGE  rows451
+	JGE  rows463
 
-row450:
+row462:
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -13587,15 +19469,99 @@ row450:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row450
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JLT         row462
 
-rows451:
+rows463:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none452
+	JEQ           none464
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -13619,17 +19585,17 @@ rows451:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none452:
-	JMP stored447
+none464:
+	JMP stored459
 
-empty446:
+empty458:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VPSRLD       $0x10, Z0, Z1
 	VPMOVDW      Z1, Y1
 	VMOVDQU16    Y1, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none453
+	JEQ          none465
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -13643,18 +19609,18 @@ empty446:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none453:
-stored447:
+none465:
+stored459:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result443
-	JMP  over445
+	JLT  result455
+	JMP  over457
 	MOVQ R8, results+24(FP)
 
-over445:
-done442:
+over457:
+done454:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -13689,44 +19655,39 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	CMPQ   BX, SI
-	JGE    empty8
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none9
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip10
-	ADDQ   R10, R10
-
-skip10:
+few7:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	CMPQ    BX, SI
+	JGE     empty9
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none10
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide11
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -13734,169 +19695,151 @@ skip10:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows13
 
-row11:
+row12:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide13
 	VPBROADCASTW (R10), Y16
 	VCVTPH2PS    Y16, Z16
-	ADDQ         $0x02, R10
-	JMP          factor14
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z4, Z4
+	PREFETCHT0   128(R8)(R13*1)
+	VCVTPH2PS    160(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z6, Z6
+	PREFETCHT0   192(R8)(R13*1)
+	VCVTPH2PS    224(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z7, Z7
+	VCVTPH2PS    256(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z8, Z8
+	PREFETCHT0   256(R8)(R13*1)
+	VCVTPH2PS    288(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z9, Z9
+	VCVTPH2PS    320(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z10, Z10
+	PREFETCHT0   320(R8)(R13*1)
+	VCVTPH2PS    352(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z11, Z11
+	VCVTPH2PS    384(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z12, Z12
+	PREFETCHT0   384(R8)(R13*1)
+	VCVTPH2PS    416(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z13, Z13
+	VCVTPH2PS    448(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z14, Z14
+	PREFETCHT0   448(R8)(R13*1)
+	VCVTPH2PS    480(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z16
+	VADDPS       Z16, Z15, Z15
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row12
 
-wide13:
-	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
-
-factor14:
-	VCVTPH2PS  (R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z0, Z0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  32(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z1, Z1
-	VCVTPH2PS  64(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z2, Z2
-	PREFETCHT0 64(R8)(R13*1)
-	VCVTPH2PS  96(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z3, Z3
-	VCVTPH2PS  128(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z4, Z4
-	PREFETCHT0 128(R8)(R13*1)
-	VCVTPH2PS  160(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z5, Z5
-	VCVTPH2PS  192(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z6, Z6
-	PREFETCHT0 192(R8)(R13*1)
-	VCVTPH2PS  224(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z7, Z7
-	VCVTPH2PS  256(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z8, Z8
-	PREFETCHT0 256(R8)(R13*1)
-	VCVTPH2PS  288(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z9, Z9
-	VCVTPH2PS  320(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z10, Z10
-	PREFETCHT0 320(R8)(R13*1)
-	VCVTPH2PS  352(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z11, Z11
-	VCVTPH2PS  384(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z12, Z12
-	PREFETCHT0 384(R8)(R13*1)
-	VCVTPH2PS  416(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z13, Z13
-	VCVTPH2PS  448(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z17
-	VADDPS     Z17, Z14, Z14
-	PREFETCHT0 448(R8)(R13*1)
-	VCVTPH2PS  480(R8)(R12*1), Z17
-	VMULPS     Z17, Z16, Z16
-	VADDPS     Z16, Z15, Z15
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row11
-
-rows12:
+rows13:
 	CMPQ R11, SI
-	JGE  rows16
+	JGE  rows15
 
-row15:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide17
 	VPBROADCASTW (R10), Y16
 	VCVTPH2PS    Y16, Z16
-	ADDQ         $0x02, R10
-	JMP          factor18
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z4, Z4
+	VCVTPH2PS    160(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z6, Z6
+	VCVTPH2PS    224(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z7, Z7
+	VCVTPH2PS    256(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z8, Z8
+	VCVTPH2PS    288(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z9, Z9
+	VCVTPH2PS    320(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z10, Z10
+	VCVTPH2PS    352(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z11, Z11
+	VCVTPH2PS    384(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z12, Z12
+	VCVTPH2PS    416(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z13, Z13
+	VCVTPH2PS    448(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z14, Z14
+	VCVTPH2PS    480(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z16
+	VADDPS       Z16, Z15, Z15
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row14
 
-wide17:
-	VBROADCASTSS (R10), Z16
-	ADDQ         $0x04, R10
+rows15:
+	JMP summed8
 
-factor18:
-	VCVTPH2PS (R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z0, Z0
-	VCVTPH2PS 32(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z1, Z1
-	VCVTPH2PS 64(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z2, Z2
-	VCVTPH2PS 96(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z3, Z3
-	VCVTPH2PS 128(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z4, Z4
-	VCVTPH2PS 160(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z5, Z5
-	VCVTPH2PS 192(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z6, Z6
-	VCVTPH2PS 224(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z7, Z7
-	VCVTPH2PS 256(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z8, Z8
-	VCVTPH2PS 288(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z9, Z9
-	VCVTPH2PS 320(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z10, Z10
-	VCVTPH2PS 352(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z11, Z11
-	VCVTPH2PS 384(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z12, Z12
-	VCVTPH2PS 416(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z13, Z13
-	VCVTPH2PS 448(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z17
-	VADDPS    Z17, Z14, Z14
-	VCVTPH2PS 480(R8)(R12*1), Z17
-	VMULPS    Z17, Z16, Z16
-	VADDPS    Z16, Z15, Z15
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row15
-
-rows16:
-	JMP summed7
-
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows20
+	JGE     rows17
 
-row19:
+row16:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -13943,13 +19886,13 @@ row19:
 	VADDPS     Z16, Z15, Z15
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row19
+	JLT        row16
 
-rows20:
+rows17:
 	CMPQ R10, SI
-	JGE  rows22
+	JGE  rows19
 
-row21:
+row18:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z16
@@ -13986,120 +19929,120 @@ row21:
 	VADDPS    Z16, Z15, Z15
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row21
+	JLT       row18
 
-rows22:
-summed7:
-summed23:
+rows19:
+summed8:
+summed20:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special26
+	JNE  special23
 
-final24:
+final21:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around24
 	VMOVDQU64 Y16, (DX)
 	VMOVDQU64 Y17, 32(DX)
-	JMP       stored28
+	JMP       stored25
 
-around27:
+around24:
 	VMOVNTDQ Y16, (DX)
 	VMOVNTDQ Y17, 32(DX)
 
-stored28:
+stored25:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around26
 	VMOVDQU64 Y16, 64(DX)
 	VMOVDQU64 Y17, 96(DX)
-	JMP       stored30
+	JMP       stored27
 
-around29:
+around26:
 	VMOVNTDQ Y16, 64(DX)
 	VMOVNTDQ Y17, 96(DX)
 
-stored30:
+stored27:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around28
 	VMOVDQU64 Y16, 128(DX)
 	VMOVDQU64 Y17, 160(DX)
-	JMP       stored32
+	JMP       stored29
 
-around31:
+around28:
 	VMOVNTDQ Y16, 128(DX)
 	VMOVNTDQ Y17, 160(DX)
 
-stored32:
+stored29:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around30
 	VMOVDQU64 Y16, 192(DX)
 	VMOVDQU64 Y17, 224(DX)
-	JMP       stored34
+	JMP       stored31
 
-around33:
+around30:
 	VMOVNTDQ Y16, 192(DX)
 	VMOVNTDQ Y17, 224(DX)
 
-stored34:
+stored31:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around32
 	VMOVDQU64 Y16, 256(DX)
 	VMOVDQU64 Y17, 288(DX)
-	JMP       stored36
+	JMP       stored33
 
-around35:
+around32:
 	VMOVNTDQ Y16, 256(DX)
 	VMOVNTDQ Y17, 288(DX)
 
-stored36:
+stored33:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around34
 	VMOVDQU64 Y16, 320(DX)
 	VMOVDQU64 Y17, 352(DX)
-	JMP       stored38
+	JMP       stored35
 
-around37:
+around34:
 	VMOVNTDQ Y16, 320(DX)
 	VMOVNTDQ Y17, 352(DX)
 
-stored38:
+stored35:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around36
 	VMOVDQU64 Y16, 384(DX)
 	VMOVDQU64 Y17, 416(DX)
-	JMP       stored40
+	JMP       stored37
 
-around39:
+around36:
 	VMOVNTDQ Y16, 384(DX)
 	VMOVNTDQ Y17, 416(DX)
 
-stored40:
+stored37:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around38
 	VMOVDQU64 Y16, 448(DX)
 	VMOVDQU64 Y17, 480(DX)
-	JMP       stored42
+	JMP       stored39
 
-around41:
+around38:
 	VMOVNTDQ Y16, 448(DX)
 	VMOVNTDQ Y17, 480(DX)
 
-stored42:
-stored25:
+stored39:
+stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -14107,9 +20050,158 @@ stored25:
 	JLT  result3
 	JMP  over5
 
-special26:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+wide11:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows41
+
+row40:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z16
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z4, Z4
+	PREFETCHT0   128(R8)(R13*1)
+	VCVTPH2PS    160(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z6, Z6
+	PREFETCHT0   192(R8)(R13*1)
+	VCVTPH2PS    224(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z7, Z7
+	VCVTPH2PS    256(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z8, Z8
+	PREFETCHT0   256(R8)(R13*1)
+	VCVTPH2PS    288(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z9, Z9
+	VCVTPH2PS    320(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z10, Z10
+	PREFETCHT0   320(R8)(R13*1)
+	VCVTPH2PS    352(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z11, Z11
+	VCVTPH2PS    384(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z12, Z12
+	PREFETCHT0   384(R8)(R13*1)
+	VCVTPH2PS    416(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z13, Z13
+	VCVTPH2PS    448(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z14, Z14
+	PREFETCHT0   448(R8)(R13*1)
+	VCVTPH2PS    480(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z16
+	VADDPS       Z16, Z15, Z15
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row40
+
+rows41:
+	CMPQ R11, SI
+	JGE  rows43
+
+row42:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z16
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z4, Z4
+	VCVTPH2PS    160(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z6, Z6
+	VCVTPH2PS    224(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z7, Z7
+	VCVTPH2PS    256(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z8, Z8
+	VCVTPH2PS    288(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z9, Z9
+	VCVTPH2PS    320(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z10, Z10
+	VCVTPH2PS    352(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z11, Z11
+	VCVTPH2PS    384(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z12, Z12
+	VCVTPH2PS    416(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z13, Z13
+	VCVTPH2PS    448(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z17
+	VADDPS       Z17, Z14, Z14
+	VCVTPH2PS    480(R8)(R12*1), Z17
+	VMULPS       Z17, Z16, Z16
+	VADDPS       Z16, Z15, Z15
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row42
+
+rows43:
+	JMP summed8
+
+special23:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow43
+	JEQ     narrow44
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -14126,14 +20218,14 @@ special26:
 	VMOVUPS Z13, 832(DX)
 	VMOVUPS Z14, 896(DX)
 	VMOVUPS Z15, 960(DX)
-	JMP     stored25
+	JMP     stored22
 
-narrow43:
+narrow44:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip44
+	JEQ          skip45
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty45
+	JEQ          empty46
 	SHRQ         $0x03, R10
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   R10, X18, X18
@@ -14155,10 +20247,10 @@ narrow43:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty45:
-skip44:
+empty46:
+skip45:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip46
+	JEQ       skip47
 	VCVTPH2PS (DX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(DX), Z16
@@ -14192,14 +20284,14 @@ skip44:
 	VCVTPH2PS 480(DX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip46:
-	JMP final24
+skip47:
+	JMP final21
 
-empty8:
+empty9:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed23
+	JNE       summed20
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
+	JNE       around48
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -14208,9 +20300,9 @@ empty8:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored48
+	JMP       stored49
 
-around47:
+around48:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -14220,8 +20312,8 @@ around47:
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
 
-stored48:
-	JMP stored25
+stored49:
+	JMP stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -14230,54 +20322,49 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip49
+	JEQ   skip50
 	ADDQ  $0x00000200, to+56(FP)
 
-skip49:
+skip50:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower51
+	JLT  narrower52
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over54
+	JGE  over55
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result52:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few55
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany53
+result53:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many56
 
-few55:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	CMPQ   BX, SI
-	JGE    empty57
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none58
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip59
-	ADDQ   R10, R10
-
-skip59:
+few57:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	CMPQ    BX, SI
+	JGE     empty59
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none60
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide61
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -14285,117 +20372,99 @@ skip59:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows61
+	JGE     rows63
 
-row60:
+row62:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide62
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
-	ADDQ         $0x02, R10
-	JMP          factor63
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z4, Z4
+	PREFETCHT0   128(R8)(R13*1)
+	VCVTPH2PS    160(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	PREFETCHT0   192(R8)(R13*1)
+	VCVTPH2PS    224(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row62
 
-wide62:
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
-
-factor63:
-	VCVTPH2PS  (R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z0, Z0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  32(R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z1, Z1
-	VCVTPH2PS  64(R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z2, Z2
-	PREFETCHT0 64(R8)(R13*1)
-	VCVTPH2PS  96(R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z3, Z3
-	VCVTPH2PS  128(R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z4, Z4
-	PREFETCHT0 128(R8)(R13*1)
-	VCVTPH2PS  160(R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z5, Z5
-	VCVTPH2PS  192(R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z9
-	VADDPS     Z9, Z6, Z6
-	PREFETCHT0 192(R8)(R13*1)
-	VCVTPH2PS  224(R8)(R12*1), Z9
-	VMULPS     Z9, Z8, Z8
-	VADDPS     Z8, Z7, Z7
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row60
-
-rows61:
+rows63:
 	CMPQ R11, SI
 	JGE  rows65
 
 row64:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide66
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
-	ADDQ         $0x02, R10
-	JMP          factor67
-
-wide66:
-	VBROADCASTSS (R10), Z8
-	ADDQ         $0x04, R10
-
-factor67:
-	VCVTPH2PS (R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z0, Z0
-	VCVTPH2PS 32(R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z1, Z1
-	VCVTPH2PS 64(R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z2, Z2
-	VCVTPH2PS 96(R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z3, Z3
-	VCVTPH2PS 128(R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z4, Z4
-	VCVTPH2PS 160(R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z5, Z5
-	VCVTPH2PS 192(R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z9
-	VADDPS    Z9, Z6, Z6
-	VCVTPH2PS 224(R8)(R12*1), Z9
-	VMULPS    Z9, Z8, Z8
-	VADDPS    Z8, Z7, Z7
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row64
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z4, Z4
+	VCVTPH2PS    160(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VCVTPH2PS    224(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row64
 
 rows65:
-	JMP summed56
+	JMP summed58
 
-none58:
+none60:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows69
+	JGE     rows67
 
-row68:
+row66:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -14422,13 +20491,13 @@ row68:
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row68
+	JLT        row66
 
-rows69:
+rows67:
 	CMPQ R10, SI
-	JGE  rows71
+	JGE  rows69
 
-row70:
+row68:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z8
@@ -14449,78 +20518,175 @@ row70:
 	VADDPS    Z8, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row70
+	JLT       row68
 
-rows71:
-summed56:
-summed72:
+rows69:
+summed58:
+summed70:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special75
+	JNE  special73
 
-final73:
+final71:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around76
+	JNE       around74
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
-	JMP       stored77
+	JMP       stored75
 
-around76:
+around74:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
 
-stored77:
+stored75:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around78
+	JNE       around76
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
-	JMP       stored79
+	JMP       stored77
 
-around78:
+around76:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
 
-stored79:
+stored77:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around80
+	JNE       around78
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
-	JMP       stored81
+	JMP       stored79
 
-around80:
+around78:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
 
-stored81:
+stored79:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around82
+	JNE       around80
 	VMOVDQU64 Y8, 192(DX)
 	VMOVDQU64 Y9, 224(DX)
-	JMP       stored83
+	JMP       stored81
 
-around82:
+around80:
 	VMOVNTDQ Y8, 192(DX)
 	VMOVNTDQ Y9, 224(DX)
 
-stored83:
-stored74:
+stored81:
+stored72:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result52
-	JMP  over54
+	JLT  result53
+	JMP  over55
 
-special75:
+many56:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany54
+	JMP   few57
+
+wide61:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows83
+
+row82:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z4, Z4
+	PREFETCHT0   128(R8)(R13*1)
+	VCVTPH2PS    160(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	PREFETCHT0   192(R8)(R13*1)
+	VCVTPH2PS    224(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row82
+
+rows83:
+	CMPQ R11, SI
+	JGE  rows85
+
+row84:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z4, Z4
+	VCVTPH2PS    160(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z5, Z5
+	VCVTPH2PS    192(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VCVTPH2PS    224(R8)(R12*1), Z9
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row84
+
+rows85:
+	JMP summed58
+
+special73:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow84
+	JEQ     narrow86
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -14529,14 +20695,14 @@ special75:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored74
+	JMP     stored72
 
-narrow84:
+narrow86:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip85
+	JEQ          skip87
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty86
+	JEQ          empty88
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R10, X19, X19
@@ -14550,10 +20716,10 @@ narrow84:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty86:
-skip85:
+empty88:
+skip87:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip87
+	JEQ       skip89
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -14571,81 +20737,76 @@ skip85:
 	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip87:
-	JMP final73
+skip89:
+	JMP final71
 
-empty57:
+empty59:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed72
+	JNE       summed70
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around88
+	JNE       around90
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored89
+	JMP       stored91
 
-around88:
+around90:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 
-stored89:
-	JMP stored74
+stored91:
+	JMP stored72
 
-tooMany53:
+tooMany54:
 	MOVQ DI, results+24(FP)
 
-over54:
+over55:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip90
+	JEQ   skip92
 	ADDQ  $0x00000100, to+56(FP)
 
-skip90:
+skip92:
 	SUBQ $0x00000080, R9
 
-narrower51:
+narrower52:
 	CMPQ R9, $0x00000060
-	JLT  narrower92
+	JLT  narrower94
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over97
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few96
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
+result95:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many98
 
-few96:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	CMPQ   BX, SI
-	JGE    empty98
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none99
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip100
-	ADDQ   R10, R10
-
-skip100:
+few99:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	CMPQ    BX, SI
+	JGE     empty101
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none102
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide103
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -14653,104 +20814,86 @@ skip100:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows105
 
-row101:
+row104:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide103
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
-	ADDQ         $0x02, R10
-	JMP          factor104
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	PREFETCHT0   128(R8)(R13*1)
+	VCVTPH2PS    160(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row104
 
-wide103:
-	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
-
-factor104:
-	VCVTPH2PS  (R8)(R12*1), Z7
-	VMULPS     Z7, Z6, Z7
-	VADDPS     Z7, Z0, Z0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  32(R8)(R12*1), Z7
-	VMULPS     Z7, Z6, Z7
-	VADDPS     Z7, Z1, Z1
-	VCVTPH2PS  64(R8)(R12*1), Z7
-	VMULPS     Z7, Z6, Z7
-	VADDPS     Z7, Z2, Z2
-	PREFETCHT0 64(R8)(R13*1)
-	VCVTPH2PS  96(R8)(R12*1), Z7
-	VMULPS     Z7, Z6, Z7
-	VADDPS     Z7, Z3, Z3
-	VCVTPH2PS  128(R8)(R12*1), Z7
-	VMULPS     Z7, Z6, Z7
-	VADDPS     Z7, Z4, Z4
-	PREFETCHT0 128(R8)(R13*1)
-	VCVTPH2PS  160(R8)(R12*1), Z7
-	VMULPS     Z7, Z6, Z6
-	VADDPS     Z6, Z5, Z5
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row101
-
-rows102:
+rows105:
 	CMPQ R11, SI
-	JGE  rows106
+	JGE  rows107
 
-row105:
+row106:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide107
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
-	ADDQ         $0x02, R10
-	JMP          factor108
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	VCVTPH2PS    160(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row106
 
-wide107:
-	VBROADCASTSS (R10), Z6
-	ADDQ         $0x04, R10
+rows107:
+	JMP summed100
 
-factor108:
-	VCVTPH2PS (R8)(R12*1), Z7
-	VMULPS    Z7, Z6, Z7
-	VADDPS    Z7, Z0, Z0
-	VCVTPH2PS 32(R8)(R12*1), Z7
-	VMULPS    Z7, Z6, Z7
-	VADDPS    Z7, Z1, Z1
-	VCVTPH2PS 64(R8)(R12*1), Z7
-	VMULPS    Z7, Z6, Z7
-	VADDPS    Z7, Z2, Z2
-	VCVTPH2PS 96(R8)(R12*1), Z7
-	VMULPS    Z7, Z6, Z7
-	VADDPS    Z7, Z3, Z3
-	VCVTPH2PS 128(R8)(R12*1), Z7
-	VMULPS    Z7, Z6, Z7
-	VADDPS    Z7, Z4, Z4
-	VCVTPH2PS 160(R8)(R12*1), Z7
-	VMULPS    Z7, Z6, Z6
-	VADDPS    Z6, Z5, Z5
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row105
-
-rows106:
-	JMP summed97
-
-none99:
+none102:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows110
+	JGE     rows109
 
-row109:
+row108:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -14772,13 +20915,13 @@ row109:
 	VADDPS     Z6, Z5, Z5
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row109
+	JLT        row108
 
-rows110:
+rows109:
 	CMPQ R10, SI
-	JGE  rows112
+	JGE  rows111
 
-row111:
+row110:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z6
@@ -14795,79 +20938,163 @@ row111:
 	VADDPS    Z6, Z5, Z5
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row111
+	JLT       row110
 
-rows112:
-summed97:
-summed113:
+rows111:
+summed100:
+summed112:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special116
+	JNE  special115
 
-final114:
+final113:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around117
+	JNE       around116
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
-	JMP       stored118
+	JMP       stored117
 
-around117:
+around116:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
 
-stored118:
+stored117:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around118
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
-	JMP       stored120
+	JMP       stored119
 
-around119:
+around118:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
 
-stored120:
+stored119:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
+	JNE       around120
 	VMOVDQU64 Y6, 128(DX)
 	VMOVDQU64 Y7, 160(DX)
-	JMP       stored122
+	JMP       stored121
 
-around121:
+around120:
 	VMOVNTDQ Y6, 128(DX)
 	VMOVNTDQ Y7, 160(DX)
 
-stored122:
-stored115:
+stored121:
+stored114:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result95
+	JMP  over97
 
-special116:
+many98:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany96
+	JMP   few99
+
+wide103:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows123
+
+row122:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	PREFETCHT0   128(R8)(R13*1)
+	VCVTPH2PS    160(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row122
+
+rows123:
+	CMPQ R11, SI
+	JGE  rows125
+
+row124:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z6
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VCVTPH2PS    128(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	VCVTPH2PS    160(R8)(R12*1), Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row124
+
+rows125:
+	JMP summed100
+
+special115:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow123
+	JEQ     narrow126
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	VMOVUPS Z4, 256(DX)
 	VMOVUPS Z5, 320(DX)
-	JMP     stored115
+	JMP     stored114
 
-narrow123:
+narrow126:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip124
+	JEQ          skip127
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty125
+	JEQ          empty128
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R10, X20, X20
@@ -14879,10 +21106,10 @@ narrow123:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty125:
-skip124:
+empty128:
+skip127:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip126
+	JEQ       skip129
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -14896,77 +21123,72 @@ skip124:
 	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip126:
-	JMP final114
+skip129:
+	JMP final113
 
-empty98:
+empty101:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed113
+	JNE       summed112
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around127
+	JNE       around130
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
-	JMP       stored128
+	JMP       stored131
 
-around127:
+around130:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 
-stored128:
-	JMP stored115
+stored131:
+	JMP stored114
 
-tooMany94:
+tooMany96:
 	MOVQ DI, results+24(FP)
 
-over95:
+over97:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $0x000000c0, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip129
+	JEQ   skip132
 	ADDQ  $0x000000c0, to+56(FP)
 
-skip129:
+skip132:
 	SUBQ $0x00000060, R9
 
-narrower92:
+narrower94:
 	CMPQ R9, $0x00000040
-	JLT  narrower131
+	JLT  narrower134
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over134
+	JGE  over137
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result132:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few135
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany133
+result135:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many138
 
-few135:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	CMPQ   BX, SI
-	JGE    empty137
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none138
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip139
-	ADDQ   R10, R10
-
-skip139:
+few139:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	CMPQ    BX, SI
+	JGE     empty141
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none142
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide143
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -14974,82 +21196,64 @@ skip139:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows141
+	JGE     rows145
 
-row140:
+row144:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide142
 	VPBROADCASTW (R10), Y4
 	VCVTPH2PS    Y4, Z4
-	ADDQ         $0x02, R10
-	JMP          factor143
-
-wide142:
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
-
-factor143:
-	VCVTPH2PS  (R8)(R12*1), Z5
-	VMULPS     Z5, Z4, Z5
-	VADDPS     Z5, Z0, Z0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  32(R8)(R12*1), Z5
-	VMULPS     Z5, Z4, Z5
-	VADDPS     Z5, Z1, Z1
-	VCVTPH2PS  64(R8)(R12*1), Z5
-	VMULPS     Z5, Z4, Z5
-	VADDPS     Z5, Z2, Z2
-	PREFETCHT0 64(R8)(R13*1)
-	VCVTPH2PS  96(R8)(R12*1), Z5
-	VMULPS     Z5, Z4, Z4
-	VADDPS     Z4, Z3, Z3
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row140
-
-rows141:
-	CMPQ R11, SI
-	JGE  rows145
-
-row144:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide146
-	VPBROADCASTW (R10), Y4
-	VCVTPH2PS    Y4, Z4
-	ADDQ         $0x02, R10
-	JMP          factor147
-
-wide146:
-	VBROADCASTSS (R10), Z4
-	ADDQ         $0x04, R10
-
-factor147:
-	VCVTPH2PS (R8)(R12*1), Z5
-	VMULPS    Z5, Z4, Z5
-	VADDPS    Z5, Z0, Z0
-	VCVTPH2PS 32(R8)(R12*1), Z5
-	VMULPS    Z5, Z4, Z5
-	VADDPS    Z5, Z1, Z1
-	VCVTPH2PS 64(R8)(R12*1), Z5
-	VMULPS    Z5, Z4, Z5
-	VADDPS    Z5, Z2, Z2
-	VCVTPH2PS 96(R8)(R12*1), Z5
-	VMULPS    Z5, Z4, Z4
-	VADDPS    Z4, Z3, Z3
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row144
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row144
 
 rows145:
-	JMP summed136
+	CMPQ R11, SI
+	JGE  rows147
 
-none138:
+row146:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y4
+	VCVTPH2PS    Y4, Z4
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row146
+
+rows147:
+	JMP summed140
+
+none142:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
@@ -15097,7 +21301,7 @@ row150:
 	JLT       row150
 
 rows151:
-summed136:
+summed140:
 summed152:
 	CMPQ mode+80(FP), $0x00000000
 	JNE  special155
@@ -15134,24 +21338,95 @@ stored154:
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result132
-	JMP  over134
+	JLT  result135
+	JMP  over137
+
+many138:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany136
+	JMP   few139
+
+wide143:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows161
+
+row160:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    96(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row160
+
+rows161:
+	CMPQ R11, SI
+	JGE  rows163
+
+row162:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z1, Z1
+	VCVTPH2PS    64(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	VCVTPH2PS    96(R8)(R12*1), Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row162
+
+rows163:
+	JMP summed140
 
 special155:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow160
+	JEQ     narrow164
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	JMP     stored154
 
-narrow160:
+narrow164:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip165
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty162
+	JEQ          empty166
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R10, X21, X21
@@ -15161,10 +21436,10 @@ narrow160:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty162:
-skip161:
+empty166:
+skip165:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip163
+	JEQ       skip167
 	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(DX), Z4
@@ -15174,73 +21449,68 @@ skip161:
 	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip163:
+skip167:
 	JMP final153
 
-empty137:
+empty141:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed152
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around168
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored165
+	JMP       stored169
 
-around164:
+around168:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 
-stored165:
+stored169:
 	JMP stored154
 
-tooMany133:
+tooMany136:
 	MOVQ DI, results+24(FP)
 
-over134:
+over137:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip166
+	JEQ   skip170
 	ADDQ  $0x00000080, to+56(FP)
 
-skip166:
+skip170:
 	SUBQ $0x00000040, R9
 
-narrower131:
+narrower134:
 	CMPQ R9, $0x00000020
-	JLT  narrower168
+	JLT  narrower172
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over171
+	JGE  over175
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result169:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few172
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany170
+result173:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many176
 
-few172:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	CMPQ   BX, SI
-	JGE    empty174
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none175
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip176
-	ADDQ   R10, R10
-
-skip176:
+few177:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	CMPQ    BX, SI
+	JGE     empty179
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none180
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide181
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -15248,78 +21518,153 @@ skip176:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows178
+	JGE     rows183
 
-row177:
+row182:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide179
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
-	ADDQ         $0x02, R10
-	JMP          factor180
-
-wide179:
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
-
-factor180:
-	VCVTPH2PS  (R8)(R12*1), Z3
-	VMULPS     Z3, Z2, Z3
-	VADDPS     Z3, Z0, Z0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  32(R8)(R12*1), Z3
-	VMULPS     Z3, Z2, Z2
-	VADDPS     Z2, Z1, Z1
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row177
-
-rows178:
-	CMPQ R11, SI
-	JGE  rows182
-
-row181:
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows183
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide183
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
-	ADDQ         $0x02, R10
-	JMP          factor184
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows183
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows183
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row182
 
-wide183:
-	VBROADCASTSS (R10), Z2
-	ADDQ         $0x04, R10
+rows183:
+	CMPQ R11, SI
+	JGE  rows185
 
-factor184:
-	VCVTPH2PS (R8)(R12*1), Z3
-	VMULPS    Z3, Z2, Z3
-	VADDPS    Z3, Z0, Z0
-	VCVTPH2PS 32(R8)(R12*1), Z3
-	VMULPS    Z3, Z2, Z2
-	VADDPS    Z2, Z1, Z1
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row181
+row184:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows185
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows185
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows185
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VCVTPH2PS    Y2, Z2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row184
 
-rows182:
-	JMP summed173
+rows185:
+	JMP summed178
 
-none175:
+none180:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows186
+	JGE     rows187
 
-row185:
+row186:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -15331,13 +21676,49 @@ row185:
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row185
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z2
+	VADDPS     Z2, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  32(R8)(R11*1), Z2
+	VADDPS     Z2, Z1, Z1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z2
+	VADDPS     Z2, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  32(R8)(R11*1), Z2
+	VADDPS     Z2, Z1, Z1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows187
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z2
+	VADDPS     Z2, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  32(R8)(R11*1), Z2
+	VADDPS     Z2, Z1, Z1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row186
 
-rows186:
+rows187:
 	CMPQ R10, SI
-	JGE  rows188
+	JGE  rows189
 
-row187:
+row188:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -15346,129 +21727,72 @@ row187:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row187
+	JGE       rows189
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z2
+	VADDPS    Z2, Z0, Z0
+	VCVTPH2PS 32(R8)(R11*1), Z2
+	VADDPS    Z2, Z1, Z1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows189
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z2
+	VADDPS    Z2, Z0, Z0
+	VCVTPH2PS 32(R8)(R11*1), Z2
+	VADDPS    Z2, Z1, Z1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows189
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z2
+	VADDPS    Z2, Z0, Z0
+	VCVTPH2PS 32(R8)(R11*1), Z2
+	VADDPS    Z2, Z1, Z1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row188
 
-rows188:
-summed173:
-summed189:
+rows189:
+summed178:
+summed190:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special192
+	JNE  special193
 
-final190:
+final191:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around193
+	JNE       around194
 	VMOVDQU64 Y2, (DX)
 	VMOVDQU64 Y3, 32(DX)
-	JMP       stored194
+	JMP       stored195
 
-around193:
+around194:
 	VMOVNTDQ Y2, (DX)
 	VMOVNTDQ Y3, 32(DX)
 
-stored194:
-stored191:
+stored195:
+stored192:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result169
-	JMP  over171
+	JLT  result173
+	JMP  over175
 
-special192:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow195
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	JMP     stored191
-
-narrow195:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip196
-	MOVQ         SI, R10
-	SUBQ         BX, R10
-	JEQ          empty197
-	SHRQ         $0x03, R10
-	VPXORD       X22, X22, X22
-	VCVTSI2SSQ   R10, X22, X22
-	VBROADCASTSS X22, Z2
-	VDIVPS       Z2, Z0, Z0
-	VDIVPS       Z2, Z1, Z1
-
-empty197:
-skip196:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip198
-	VCVTPH2PS (DX), Z2
-	VADDPS    Z0, Z2, Z0
-	VCVTPH2PS 32(DX), Z2
-	VADDPS    Z1, Z2, Z1
-
-skip198:
-	JMP final190
-
-empty174:
-	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed189
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around199
-	VMOVDQU64 Z0, (DX)
-	JMP       stored200
-
-around199:
-	VMOVNTDQ Z0, (DX)
-
-stored200:
-	JMP stored191
-
-tooMany170:
-	MOVQ DI, results+24(FP)
-
-over171:
-	ADDQ  $0x00000040, R8
-	ADDQ  $0x00000040, to+56(FP)
-	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip201
-	ADDQ  $0x00000040, to+56(FP)
-
-skip201:
-	SUBQ $0x00000020, R9
-
-narrower168:
-	CMPQ R9, $0x00000010
-	JLT  narrower203
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over206
-	MOVQ (DI), BX
-	LEAQ (CX)(BX*8), BX
-
-result204:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few207
+many176:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany205
+	JEQ   tooMany174
+	JMP   few177
 
-few207:
-	VPXORD Z0, Z0, Z0
-	CMPQ   BX, SI
-	JGE    empty209
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none210
-	MOVQ   BX, R10
-	SUBQ   CX, R10
-	SHRQ   $0x02, R10
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip211
-	ADDQ   R10, R10
-
-skip211:
+wide181:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -15476,72 +21800,453 @@ skip211:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows213
+	JGE     rows197
 
-row212:
+row196:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide214
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x02, R10
-	JMP          factor215
-
-wide214:
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
-
-factor215:
-	VCVTPH2PS  (R8)(R12*1), Z2
-	VMULPS     Z2, Z1, Z1
-	VADDPS     Z1, Z0, Z0
-	PREFETCHT0 (R8)(R13*1)
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row212
-
-rows213:
-	CMPQ R11, SI
-	JGE  rows217
-
-row216:
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide218
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows197
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row196
+
+rows197:
+	CMPQ R11, SI
+	JGE  rows199
+
+row198:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z3
+	VADDPS       Z3, Z0, Z0
+	VCVTPH2PS    32(R8)(R12*1), Z3
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row198
+
+rows199:
+	JMP summed178
+
+special193:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow200
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	JMP     stored192
+
+narrow200:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip201
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty202
+	SHRQ         $0x03, R10
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   R10, X22, X22
+	VBROADCASTSS X22, Z2
+	VDIVPS       Z2, Z0, Z0
+	VDIVPS       Z2, Z1, Z1
+
+empty202:
+skip201:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip203
+	VCVTPH2PS (DX), Z2
+	VADDPS    Z0, Z2, Z0
+	VCVTPH2PS 32(DX), Z2
+	VADDPS    Z1, Z2, Z1
+
+skip203:
+	JMP final191
+
+empty179:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed190
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around204
+	VMOVDQU64 Z0, (DX)
+	JMP       stored205
+
+around204:
+	VMOVNTDQ Z0, (DX)
+
+stored205:
+	JMP stored192
+
+tooMany174:
+	MOVQ DI, results+24(FP)
+
+over175:
+	ADDQ  $0x00000040, R8
+	ADDQ  $0x00000040, to+56(FP)
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip206
+	ADDQ  $0x00000040, to+56(FP)
+
+skip206:
+	SUBQ $0x00000020, R9
+
+narrower172:
+	CMPQ R9, $0x00000010
+	JLT  narrower208
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over211
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result209:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many212
+
+few213:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    BX, SI
+	JGE     empty215
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none216
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide217
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows219
+
+row218:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
 	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x02, R10
-	JMP          factor219
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows219
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row218
 
-wide218:
-	VBROADCASTSS (R10), Z1
-	ADDQ         $0x04, R10
+rows219:
+	CMPQ R11, SI
+	JGE  rows221
 
-factor219:
-	VCVTPH2PS (R8)(R12*1), Z2
-	VMULPS    Z2, Z1, Z1
-	VADDPS    Z1, Z0, Z0
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row216
+row220:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows221
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows221
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows221
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows221
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows221
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows221
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows221
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row220
 
-rows217:
-	JMP summed208
+rows221:
+	JMP summed214
 
-none210:
+none216:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows221
+	JGE     rows223
 
-row220:
+row222:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -15551,138 +22256,465 @@ row220:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row220
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows223
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Z1
+	VADDPS     Z1, Z0, Z0
+	PREFETCHT0 (R8)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row222
 
-rows221:
+rows223:
 	CMPQ R10, SI
-	JGE  rows223
+	JGE  rows225
 
-row222:
+row224:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row222
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows225
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row224
 
-rows223:
-summed208:
-summed224:
+rows225:
+summed214:
+summed226:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special227
+	JNE  special229
 
-final225:
+final227:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around228
+	JNE       around230
 	VMOVDQU64 Y1, (DX)
-	JMP       stored229
+	JMP       stored231
 
-around228:
+around230:
 	VMOVNTDQ Y1, (DX)
 
-stored229:
-stored226:
+stored231:
+stored228:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result204
-	JMP  over206
+	JLT  result209
+	JMP  over211
 
-special227:
+many212:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany210
+	JMP   few213
+
+wide217:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows233
+
+row232:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows233
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row232
+
+rows233:
+	CMPQ R11, SI
+	JGE  rows235
+
+row234:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows235
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Z1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row234
+
+rows235:
+	JMP summed214
+
+special229:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow230
+	JEQ     narrow236
 	VMOVUPS Z0, (DX)
-	JMP     stored226
+	JMP     stored228
 
-narrow230:
+narrow236:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip231
+	JEQ          skip237
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty232
+	JEQ          empty238
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty232:
-skip231:
+empty238:
+skip237:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip233
+	JEQ       skip239
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip233:
-	JMP final225
+skip239:
+	JMP final227
 
-empty209:
+empty215:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed224
+	JNE       summed226
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around234
+	JNE       around240
 	VMOVDQU64 Y0, (DX)
-	JMP       stored235
+	JMP       stored241
 
-around234:
+around240:
 	VMOVNTDQ Y0, (DX)
 
-stored235:
-	JMP stored226
+stored241:
+	JMP stored228
 
-tooMany205:
+tooMany210:
 	MOVQ DI, results+24(FP)
 
-over206:
+over211:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip236
+	JEQ   skip242
 	ADDQ  $0x00000020, to+56(FP)
 
-skip236:
+skip242:
 	SUBQ $0x00000010, R9
 
-narrower203:
+narrower208:
 	TESTQ R9, R9
-	JLE   done237
+	JLE   done243
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over240
+	JGE   over246
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result238:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R9
-	SUBQ  BX, R9
-	CMPQ  R9, $0x00000800
-	JLE   few241
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany239
+result244:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R9
+	SUBQ BX, R9
+	CMPQ R9, $0x00000800
+	JGT  many247
 
-few241:
-	VPXORD Z0, Z0, Z0
-	CMPQ   BX, SI
-	JGE    empty243
-	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none244
-	MOVQ   BX, R9
-	SUBQ   CX, R9
-	SHRQ   $0x02, R9
-	TESTQ  $0x00000020, mode+80(FP)
-	JEQ    skip245
-	ADDQ   R9, R9
-
-skip245:
+few248:
+	VPXORD  Z0, Z0, Z0
+	CMPQ    BX, SI
+	JGE     empty250
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none251
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide252
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x02, R9
 	ADDQ    factors+48(FP), R9
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
@@ -15690,72 +22722,229 @@ skip245:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows247
+	JGE     rows254
 
-row246:
+row253:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide248
 	VPBROADCASTW (R9), Y1
 	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x02, R9
-	JMP          factor249
-
-wide248:
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
-
-factor249:
-	VCVTPH2PS.Z (R8)(R11*1), K1, Z2
-	VMULPS      Z2, Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	PREFETCHT0  (R8)(R12*1)
-	ADDQ        $0x08, R10
-	CMPQ        R10, R13
-	JLT         row246
-
-rows247:
-	CMPQ R10, SI
-	JGE  rows251
-
-row250:
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide252
 	VPBROADCASTW (R9), Y1
 	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x02, R9
-	JMP          factor253
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows254
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row253
 
-wide252:
-	VBROADCASTSS (R9), Z1
-	ADDQ         $0x04, R9
+rows254:
+	CMPQ R10, SI
+	JGE  rows256
 
-factor253:
-	VCVTPH2PS.Z (R8)(R11*1), K1, Z2
-	VMULPS      Z2, Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	ADDQ        $0x08, R10
-	CMPQ        R10, SI
-	JLT         row250
+row255:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows256
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows256
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows256
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows256
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows256
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows256
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows256
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R9), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row255
 
-rows251:
-	JMP summed242
+rows256:
+	JMP summed249
 
-none244:
+none251:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows255
+	JGE     rows258
 
-row254:
+row257:
 	MOVQ        128(R9), R11
 	IMULQ       AX, R11
 	MOVQ        (R9), R10
@@ -15765,75 +22954,407 @@ row254:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row254
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JGE         rows258
+	MOVQ        128(R9), R11
+	IMULQ       AX, R11
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	PREFETCHT0  (R8)(R11*1)
+	ADDQ        $0x08, R9
+	CMPQ        R9, R12
+	JLT         row257
 
-rows255:
+rows258:
 	CMPQ R9, SI
-	JGE  rows257
+	JGE  rows260
 
-row256:
+row259:
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row256
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JGE         rows260
+	MOVQ        (R9), R10
+	IMULQ       AX, R10
+	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        $0x08, R9
+	CMPQ        R9, SI
+	JLT         row259
 
-rows257:
-summed242:
-summed258:
+rows260:
+summed249:
+summed261:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special261
+	JNE  special264
 
-final259:
+final262:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
 
-stored260:
+stored263:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result238
-	JMP  over240
+	JLT  result244
+	JMP  over246
 
-special261:
+many247:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany245
+	JMP   few248
+
+wide252:
+	MOVQ    BX, R9
+	SUBQ    CX, R9
+	SHRQ    $0x01, R9
+	ADDQ    factors+48(FP), R9
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows266
+
+row265:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JGE          rows266
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row265
+
+rows266:
+	CMPQ R10, SI
+	JGE  rows268
+
+row267:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows268
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x00000004, R9
+	VCVTPH2PS.Z  (R8)(R11*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row267
+
+rows268:
+	JMP summed249
+
+special264:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow262
+	JEQ     narrow269
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored260
+	JMP     stored263
 
-narrow262:
+narrow269:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip263
+	JEQ          skip270
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty264
+	JEQ          empty271
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty264:
-skip263:
+empty271:
+skip270:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip265
+	JEQ         skip272
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip265:
-	JMP final259
+skip272:
+	JMP final262
 
-empty243:
-	JMP summed258
+empty250:
+	JMP summed261
 
-tooMany239:
+tooMany245:
 	MOVQ DI, results+24(FP)
 
-over240:
-done237:
+over246:
+done243:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -15856,34 +23377,32 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none266
+	JEQ   none273
 	SUBQ  CX, DX
 
-none266:
+none273:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile267:
+tile274:
 	CMPQ R10, $0x00000080
-	JLT  narrower268
+	JLT  narrower275
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over271
+	JGE  over278
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result269:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few272
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany270
+result276:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many279
 
-few272:
+few280:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -15893,7 +23412,7 @@ few272:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty273
+	JGE     empty281
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15904,9 +23423,9 @@ few272:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows275
+	JGE     rows283
 
-row274:
+row282:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -15945,13 +23464,13 @@ row274:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row274
+	JLT          row282
 
-rows275:
+rows283:
 	CMPQ R13, DI
-	JGE  rows277
+	JGE  rows285
 
-row276:
+row284:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15984,77 +23503,82 @@ row276:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row276
+	JLT          row284
 
-rows277:
-summed278:
+rows285:
+summed286:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special281
+	JNE  special289
 
-final279:
+final287:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around282
+	JNE       around290
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored283
+	JMP       stored291
 
-around282:
+around290:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored283:
+stored291:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around284
+	JNE       around292
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored285
+	JMP       stored293
 
-around284:
+around292:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored285:
+stored293:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around286
+	JNE       around294
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored287
+	JMP       stored295
 
-around286:
+around294:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored287:
+stored295:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around288
+	JNE       around296
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored289
+	JMP       stored297
 
-around288:
+around296:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored289:
-stored280:
+stored297:
+stored288:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result269
-	JMP  over271
+	JLT  result276
+	JMP  over278
 
-special281:
+many279:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany277
+	JMP   few280
+
+special289:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow290
+	JEQ     narrow298
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -16063,14 +23587,14 @@ special281:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored280
+	JMP     stored288
 
-narrow290:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip291
+	JEQ          skip299
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty292
+	JEQ          empty300
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -16084,10 +23608,10 @@ narrow290:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty292:
-skip291:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip293
+	JEQ       skip301
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -16105,70 +23629,68 @@ skip291:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip293:
-	JMP final279
+skip301:
+	JMP final287
 
-empty273:
+empty281:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed278
+	JNE       summed286
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around294
+	JNE       around302
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored295
+	JMP       stored303
 
-around294:
+around302:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
 
-stored295:
-	JMP stored280
+stored303:
+	JMP stored288
 
-tooMany270:
+tooMany277:
 	MOVQ R8, results+24(FP)
 
-over271:
+over278:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip296
+	JEQ   skip304
 	ADDQ  $0x00000100, to+72(FP)
 
-skip296:
+skip304:
 	SUBQ $0x00000080, R10
-	JMP  tile267
+	JMP  tile274
 
-narrower268:
+narrower275:
 	CMPQ R10, $0x00000040
-	JLT  narrower298
+	JLT  narrower306
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over301
+	JGE  over309
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result299:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few302
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany300
+result307:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many310
 
-few302:
+few311:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty303
+	JGE     empty312
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -16179,9 +23701,9 @@ few302:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows305
+	JGE     rows314
 
-row304:
+row313:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -16206,13 +23728,13 @@ row304:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row304
+	JLT          row313
 
-rows305:
+rows314:
 	CMPQ R13, DI
-	JGE  rows307
+	JGE  rows316
 
-row306:
+row315:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -16233,63 +23755,68 @@ row306:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row306
+	JLT          row315
 
-rows307:
-summed308:
+rows316:
+summed317:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special311
+	JNE  special320
 
-final309:
+final318:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around312
+	JNE       around321
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored313
+	JMP       stored322
 
-around312:
+around321:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored313:
+stored322:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around314
+	JNE       around323
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored315
+	JMP       stored324
 
-around314:
+around323:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored315:
-stored310:
+stored324:
+stored319:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result299
-	JMP  over301
+	JLT  result307
+	JMP  over309
 
-special311:
+many310:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany308
+	JMP   few311
+
+special320:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow316
+	JEQ     narrow325
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored310
+	JMP     stored319
 
-narrow316:
+narrow325:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip317
+	JEQ          skip326
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty318
+	JEQ          empty327
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -16299,10 +23826,10 @@ narrow316:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty318:
-skip317:
+empty327:
+skip326:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip319
+	JEQ       skip328
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -16312,63 +23839,61 @@ skip317:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip319:
-	JMP final309
+skip328:
+	JMP final318
 
-empty303:
+empty312:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed308
+	JNE       summed317
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around320
+	JNE       around329
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored321
+	JMP       stored330
 
-around320:
+around329:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 
-stored321:
-	JMP stored310
+stored330:
+	JMP stored319
 
-tooMany300:
+tooMany308:
 	MOVQ R8, results+24(FP)
 
-over301:
+over309:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip322
+	JEQ   skip331
 	ADDQ  $0x00000080, to+72(FP)
 
-skip322:
+skip331:
 	SUBQ $0x00000040, R10
 
-narrower298:
+narrower306:
 	CMPQ R10, $0x00000020
-	JLT  narrower324
+	JLT  narrower333
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over327
+	JGE  over336
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result325:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few328
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany326
+result334:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many337
 
-few328:
+few338:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty329
+	JGE     empty339
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -16379,9 +23904,9 @@ few328:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows331
+	JGE     rows341
 
-row330:
+row340:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -16399,13 +23924,67 @@ row330:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row330
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows341
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row340
 
-rows331:
+rows341:
 	CMPQ R13, DI
-	JGE  rows333
+	JGE  rows343
 
-row332:
+row342:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -16420,48 +23999,98 @@ row332:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row332
+	JGE          rows343
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows343
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows343
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z2
+	VCVTPH2PS    (R9)(R14*1), Z3
+	VPCMPEQD     (R12), Z2, K1
+	VADDPS       Z3, Z0, K1, Z0
+	VCVTPH2PS    32(R9)(R14*1), Z3
+	VPCMPEQD     64(R12), Z2, K1
+	VADDPS       Z3, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row342
 
-rows333:
-summed334:
+rows343:
+summed344:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special337
+	JNE  special347
 
-final335:
+final345:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around338
+	JNE       around348
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored339
+	JMP       stored349
 
-around338:
+around348:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored339:
-stored336:
+stored349:
+stored346:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result325
-	JMP  over327
+	JLT  result334
+	JMP  over336
 
-special337:
+many337:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany335
+	JMP   few338
+
+special347:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow340
+	JEQ     narrow350
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored336
+	JMP     stored346
 
-narrow340:
+narrow350:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip341
+	JEQ          skip351
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty342
+	JEQ          empty352
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -16469,69 +24098,67 @@ narrow340:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty342:
-skip341:
+empty352:
+skip351:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip343
+	JEQ       skip353
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip343:
-	JMP final335
+skip353:
+	JMP final345
 
-empty329:
+empty339:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed334
+	JNE       summed344
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around344
+	JNE       around354
 	VMOVDQU64 Z0, (BX)
-	JMP       stored345
+	JMP       stored355
 
-around344:
+around354:
 	VMOVNTDQ Z0, (BX)
 
-stored345:
-	JMP stored336
+stored355:
+	JMP stored346
 
-tooMany326:
+tooMany335:
 	MOVQ R8, results+24(FP)
 
-over327:
+over336:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip346
+	JEQ   skip356
 	ADDQ  $0x00000040, to+72(FP)
 
-skip346:
+skip356:
 	SUBQ $0x00000020, R10
 
-narrower324:
+narrower333:
 	CMPQ R10, $0x00000010
-	JLT  narrower348
+	JLT  narrower358
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over351
+	JGE  over361
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result349:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few352
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany350
+result359:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many362
 
-few352:
+few363:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty353
+	JGE     empty364
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -16542,9 +24169,9 @@ few352:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows355
+	JGE     rows366
 
-row354:
+row365:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -16559,13 +24186,118 @@ row354:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row354
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows366
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row365
 
-rows355:
+rows366:
 	CMPQ R13, DI
-	JGE  rows357
+	JGE  rows368
 
-row356:
+row367:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -16577,114 +24309,201 @@ row356:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row356
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows368
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS    (R9)(R14*1), Z2
+	VPCMPEQD     (R12), Z1, K1
+	VADDPS       Z2, Z0, K1, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row367
 
-rows357:
-summed358:
+rows368:
+summed369:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special361
+	JNE  special372
 
-final359:
+final370:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around362
+	JNE       around373
 	VMOVDQU64 Y1, (BX)
-	JMP       stored363
+	JMP       stored374
 
-around362:
+around373:
 	VMOVNTDQ Y1, (BX)
 
-stored363:
-stored360:
+stored374:
+stored371:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result349
-	JMP  over351
+	JLT  result359
+	JMP  over361
 
-special361:
+many362:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany360
+	JMP   few363
+
+special372:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow364
+	JEQ     narrow375
 	VMOVUPS Z0, (BX)
-	JMP     stored360
+	JMP     stored371
 
-narrow364:
+narrow375:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip365
+	JEQ          skip376
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty366
+	JEQ          empty377
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty366:
-skip365:
+empty377:
+skip376:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip367
+	JEQ       skip378
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip367:
-	JMP final359
+skip378:
+	JMP final370
 
-empty353:
+empty364:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed358
+	JNE       summed369
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around368
+	JNE       around379
 	VMOVDQU64 Y0, (BX)
-	JMP       stored369
+	JMP       stored380
 
-around368:
+around379:
 	VMOVNTDQ Y0, (BX)
 
-stored369:
-	JMP stored360
+stored380:
+	JMP stored371
 
-tooMany350:
+tooMany360:
 	MOVQ R8, results+24(FP)
 
-over351:
+over361:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip370
+	JEQ   skip381
 	ADDQ  $0x00000020, to+72(FP)
 
-skip370:
+skip381:
 	SUBQ $0x00000010, R10
 
-narrower348:
+narrower358:
 	TESTQ R10, R10
-	JLE   done371
+	JLE   done382
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over374
+	JGE   over385
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result372:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few375
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany373
+result383:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many386
 
-few375:
+few387:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty376
+	JGE     empty388
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -16695,9 +24514,9 @@ few375:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows378
+	JGE     rows390
 
-row377:
+row389:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -16712,13 +24531,118 @@ row377:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row377
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows390
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	PREFETCHT0   (R9)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row389
 
-rows378:
+rows390:
 	CMPQ R13, DI
-	JGE  rows380
+	JGE  rows392
 
-row379:
+row391:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -16730,61 +24654,150 @@ row379:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row379
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows392
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Z1
+	VCVTPH2PS.Z  (R9)(R14*1), K1, Z2
+	VPCMPEQD     (R12), Z1, K1, K2
+	VADDPS       Z2, Z0, K2, Z0
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row391
 
-rows380:
-summed381:
+rows392:
+summed393:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special384
+	JNE  special396
 
-final382:
+final394:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored383:
+stored395:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result372
-	JMP  over374
+	JLT  result383
+	JMP  over385
 
-special384:
+many386:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany384
+	JMP   few387
+
+special396:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow385
+	JEQ     narrow397
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored383
+	JMP     stored395
 
-narrow385:
+narrow397:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip386
+	JEQ          skip398
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty387
+	JEQ          empty399
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty387:
-skip386:
+empty399:
+skip398:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip388
+	JEQ         skip400
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip388:
-	JMP final382
+skip400:
+	JMP final394
 
-empty376:
-	JMP summed381
+empty388:
+	JMP summed393
 
-tooMany373:
+tooMany384:
 	MOVQ R8, results+24(FP)
 
-over374:
-done371:
+over385:
+done382:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -16807,30 +24820,30 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none389
+	JEQ   none401
 	SUBQ  CX, DX
 
-none389:
+none401:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile390:
+tile402:
 	CMPQ R10, $0x00000080
-	JLT  narrower391
+	JLT  narrower403
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over394
+	JGE  over406
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result392:
+result404:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty395
+	JGE          empty407
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -16855,9 +24868,9 @@ result392:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows398
+	JGE          rows410
 
-row397:
+row409:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -16909,13 +24922,13 @@ row397:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row397
+	JLT        row409
 
-rows398:
+rows410:
 	CMPQ R11, DI
-	JGE  rows400
+	JGE  rows412
 
-row399:
+row411:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -16961,9 +24974,9 @@ row399:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row399
+	JLT       row411
 
-rows400:
+rows412:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -16982,7 +24995,7 @@ rows400:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none401
+	JEQ           none413
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -17089,10 +25102,10 @@ rows400:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none401:
-	JMP stored396
+none413:
+	JMP stored408
 
-empty395:
+empty407:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -17119,7 +25132,7 @@ empty395:
 	VMOVUPS      Y19, 192(BX)
 	VMOVUPS      Y20, 224(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none402
+	JEQ          none414
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -17146,39 +25159,39 @@ empty395:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none402:
-stored396:
+none414:
+stored408:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result404
+	JMP  over406
 	MOVQ R8, results+24(FP)
 
-over394:
+over406:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile390
+	JMP  tile402
 
-narrower391:
+narrower403:
 	CMPQ R10, $0x00000040
-	JLT  narrower404
+	JLT  narrower416
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over407
+	JGE  over419
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result405:
+result417:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty408
+	JGE          empty420
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -17195,9 +25208,9 @@ result405:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows411
+	JGE          rows423
 
-row410:
+row422:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -17227,13 +25240,13 @@ row410:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row410
+	JLT        row422
 
-rows411:
+rows423:
 	CMPQ R11, DI
-	JGE  rows413
+	JGE  rows425
 
-row412:
+row424:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -17259,9 +25272,9 @@ row412:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row412
+	JLT       row424
 
-rows413:
+rows425:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -17272,7 +25285,7 @@ rows413:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none414
+	JEQ           none426
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -17331,10 +25344,10 @@ rows413:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none414:
-	JMP stored409
+none426:
+	JMP stored421
 
-empty408:
+empty420:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -17349,7 +25362,7 @@ empty408:
 	VMOVUPS      Y4, 64(BX)
 	VMOVUPS      Y5, 96(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none415
+	JEQ          none427
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -17368,38 +25381,38 @@ empty408:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none415:
-stored409:
+none427:
+stored421:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result405
-	JMP  over407
+	JLT  result417
+	JMP  over419
 	MOVQ R8, results+24(FP)
 
-over407:
+over419:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower404:
+narrower416:
 	CMPQ R10, $0x00000020
-	JLT  narrower417
+	JLT  narrower429
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over420
+	JGE  over432
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result418:
+result430:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty421
+	JGE          empty433
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -17412,9 +25425,9 @@ result418:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows424
+	JGE          rows436
 
-row423:
+row435:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -17433,13 +25446,70 @@ row423:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row423
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  32(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  32(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows436
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z2
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  32(R9)(R12*1), Z2
+	VCMPPS     $0x07, Z1, Z1, K1
+	VCMPPS     $0x16, Z1, Z2, K1, K1
+	VMOVAPS    Z2, K1, Z1
+	VMOVDQA32  Z16, K1, Z9
+	VPSUBD     Z17, Z16, Z16
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row435
 
-rows424:
+rows436:
 	CMPQ R11, DI
-	JGE  rows426
+	JGE  rows438
 
-row425:
+row437:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -17455,16 +25525,64 @@ row425:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row425
+	JGE       rows438
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VCVTPH2PS 32(R9)(R12*1), Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows438
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VCVTPH2PS 32(R9)(R12*1), Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows438
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z2
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VCVTPH2PS 32(R9)(R12*1), Z2
+	VCMPPS    $0x07, Z1, Z1, K1
+	VCMPPS    $0x16, Z1, Z2, K1, K1
+	VMOVAPS   Z2, K1, Z1
+	VMOVDQA32 Z16, K1, Z9
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row437
 
-rows426:
+rows438:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none427
+	JEQ           none439
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -17499,10 +25617,10 @@ rows426:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none427:
-	JMP stored422
+none439:
+	JMP stored434
 
-empty421:
+empty433:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
@@ -17511,7 +25629,7 @@ empty421:
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none428
+	JEQ          none440
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -17526,38 +25644,38 @@ empty421:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none428:
-stored422:
+none440:
+stored434:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result418
-	JMP  over420
+	JLT  result430
+	JMP  over432
 	MOVQ R8, results+24(FP)
 
-over420:
+over432:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower417:
+narrower429:
 	CMPQ R10, $0x00000010
-	JLT  narrower430
+	JLT  narrower442
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over433
+	JGE  over445
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result431:
+result443:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty434
+	JGE          empty446
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -17568,9 +25686,9 @@ result431:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows437
+	JGE          rows449
 
-row436:
+row448:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -17584,13 +25702,111 @@ row436:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row436
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows449
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Z1
+	VCMPPS     $0x07, Z0, Z0, K1
+	VCMPPS     $0x16, Z0, Z1, K1, K1
+	VMOVAPS    Z1, K1, Z0
+	VMOVDQA32  Z16, K1, Z8
+	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 (R9)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row448
 
-rows437:
+rows449:
 	CMPQ R11, DI
-	JGE  rows439
+	JGE  rows451
 
-row438:
+row450:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -17601,14 +25817,91 @@ row438:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row438
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows451
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Z1
+	VCMPPS    $0x07, Z0, Z0, K1
+	VCMPPS    $0x16, Z0, Z1, K1, K1
+	VMOVAPS   Z1, K1, Z0
+	VMOVDQA32 Z16, K1, Z8
+	VPSUBD    Z17, Z16, Z16
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row450
 
-rows439:
+rows451:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none440
+	JEQ           none452
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -17631,16 +25924,16 @@ rows439:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none440:
-	JMP stored435
+none452:
+	JMP stored447
 
-empty434:
+empty446:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH    $0x00, Z0, Y1
 	VMOVUPS      Y1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none441
+	JEQ          none453
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -17653,41 +25946,41 @@ empty434:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none441:
-stored435:
+none453:
+stored447:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result431
-	JMP  over433
+	JLT  result443
+	JMP  over445
 	MOVQ R8, results+24(FP)
 
-over433:
+over445:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower430:
+narrower442:
 	TESTQ R10, R10
-	JLE   done442
+	JLE   done454
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over445
+	JGE   over457
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result443:
+result455:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty446
+	JGE          empty458
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -17698,9 +25991,9 @@ result443:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows449
+	JGE          rows461
 
-row448:
+row460:
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -17714,13 +26007,111 @@ row448:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row448
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JGE         rows461
+	MOVQ        128(R11), R13
+	IMULQ       AX, R13
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	PREFETCHT0  (R9)(R13*1)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R14
+	JLT         row460
 
-rows449:
+rows461:
 	CMPQ R11, DI
-	JGE  rows451
+	JGE  rows463
 
-row450:
+row462:
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -17731,14 +26122,91 @@ row450:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row450
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JGE         rows463
+	MOVQ        (R11), R12
+	IMULQ       AX, R12
+	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
+	VCMPPS      $0x07, Z0, Z0, K2
+	VCMPPS      $0x16, Z0, Z1, K2, K2
+	VMOVAPS     Z1, K2, Z0
+	VMOVDQA32   Z16, K2, Z8
+	VPSUBD      Z17, Z16, Z16
+	ADDQ        $0x08, R11
+	CMPQ        R11, DI
+	JLT         row462
 
-rows451:
+rows463:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none452
+	JEQ           none464
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -17762,16 +26230,16 @@ rows451:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none452:
-	JMP stored447
+none464:
+	JMP stored459
 
-empty446:
+empty458:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH    $0x00, Z0, Y1
 	VMOVDQU16    Y1, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none453
+	JEQ          none465
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -17785,18 +26253,18 @@ empty446:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none453:
-stored447:
+none465:
+stored459:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result443
-	JMP  over445
+	JLT  result455
+	JMP  over457
 	MOVQ R8, results+24(FP)
 
-over445:
-done442:
+over457:
+done454:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -17831,16 +26299,14 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
+few7:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -17850,9 +26316,9 @@ few6:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty8
+	JGE     empty9
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
+	JEQ     none10
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -17863,15 +26329,15 @@ few6:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
@@ -17894,17 +26360,17 @@ row10:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       32(R8)(R12*1), Y8, Y9
@@ -17923,21 +26389,21 @@ row14:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
-	JMP summed7
+rows14:
+	JMP summed8
 
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows19
+	JGE     rows16
 
-row18:
+row15:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -17956,13 +26422,13 @@ row18:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row18
+	JLT        row15
 
-rows19:
+rows16:
 	CMPQ R10, SI
-	JGE  rows21
+	JGE  rows18
 
-row20:
+row17:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -17975,17 +26441,17 @@ row20:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row20
+	JLT    row17
 
-rows21:
-summed7:
-summed22:
+rows18:
+summed8:
+summed19:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special25
+	JNE  special22
 
-final23:
+final20:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around26
+	JNE     around23
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -17994,9 +26460,9 @@ final23:
 	VMOVDQU Y5, 160(DX)
 	VMOVDQU Y6, 192(DX)
 	VMOVDQU Y7, 224(DX)
-	JMP     stored27
+	JMP     stored24
 
-around26:
+around23:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -18006,8 +26472,8 @@ around26:
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
 
-stored27:
 stored24:
+stored21:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -18015,9 +26481,14 @@ stored24:
 	JLT  result3
 	JMP  over5
 
-special25:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+special22:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow28
+	JEQ     narrow25
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -18026,14 +26497,14 @@ special25:
 	VMOVUPS Y5, 160(DX)
 	VMOVUPS Y6, 192(DX)
 	VMOVUPS Y7, 224(DX)
-	JMP     stored24
+	JMP     stored21
 
-narrow28:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip29
+	JEQ          skip26
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty30
+	JEQ          empty27
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -18047,12 +26518,12 @@ narrow28:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty30:
-skip29:
+empty27:
+skip26:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip31
+	JEQ       skip28
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip32
+	JEQ       skip29
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -18078,7 +26549,7 @@ skip29:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip32:
+skip29:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -18096,14 +26567,14 @@ skip32:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around30
 	VMOVDQU   Y0, (DX)
-	JMP       stored34
+	JMP       stored31
 
-around33:
+around30:
 	VMOVNTDQ Y0, (DX)
 
-stored34:
+stored31:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -18121,14 +26592,14 @@ stored34:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around32
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored36
+	JMP       stored33
 
-around35:
+around32:
 	VMOVNTDQ Y0, 32(DX)
 
-stored36:
+stored33:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -18146,14 +26617,14 @@ stored36:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around34
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored38
+	JMP       stored35
 
-around37:
+around34:
 	VMOVNTDQ Y0, 64(DX)
 
-stored38:
+stored35:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -18171,21 +26642,21 @@ stored38:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around36
 	VMOVDQU   Y0, 96(DX)
-	JMP       stored40
+	JMP       stored37
 
-around39:
+around36:
 	VMOVNTDQ Y0, 96(DX)
 
-stored40:
-	JMP stored24
+stored37:
+	JMP stored21
 
-skip31:
+skip28:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip41
+	JEQ       skip38
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip42
+	JEQ       skip39
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -18203,64 +26674,64 @@ skip31:
 	VCVTPH2PS 112(DX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip42:
+skip39:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around43
+	JNE       around40
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored44
+	JMP       stored41
 
-around43:
+around40:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored44:
+stored41:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around45
+	JNE       around42
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored46
+	JMP       stored43
 
-around45:
+around42:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored46:
+stored43:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
+	JNE       around44
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored48
+	JMP       stored45
 
-around47:
+around44:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored48:
+stored45:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around49
+	JNE       around46
 	VMOVDQU   X0, 96(DX)
 	VMOVDQU   X1, 112(DX)
-	JMP       stored50
+	JMP       stored47
 
-around49:
+around46:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
 
-stored50:
-	JMP stored24
+stored47:
+	JMP stored21
 
-skip41:
+skip38:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip51
+	JEQ     skip48
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -18278,34 +26749,34 @@ skip41:
 	VMOVUPS 224(DX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip51:
-	JMP final23
+skip48:
+	JMP final20
 
-empty8:
+empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed22
+	JNE     summed19
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip52
+	JEQ     skip49
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around50
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored54
+	JMP     stored51
 
-around53:
+around50:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored54:
-	JMP stored24
+stored51:
+	JMP stored21
 
-skip52:
+skip49:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around55
+	JNE     around52
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -18314,9 +26785,9 @@ skip52:
 	VMOVDQU Y0, 160(DX)
 	VMOVDQU Y0, 192(DX)
 	VMOVDQU Y0, 224(DX)
-	JMP     stored56
+	JMP     stored53
 
-around55:
+around52:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -18326,8 +26797,8 @@ around55:
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
 
-stored56:
-	JMP stored24
+stored53:
+	JMP stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -18336,42 +26807,40 @@ over5:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip57
+	JEQ   skip54
 	SUBQ  $0x00000080, to+56(FP)
 
-skip57:
+skip54:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower59
+	JLT  narrower56
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over62
+	JGE  over59
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result60:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few63
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany61
+result57:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many60
 
-few63:
+few61:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty65
+	JGE     empty63
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none66
+	JEQ     none64
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18382,15 +26851,15 @@ few63:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows68
+	JGE     rows66
 
-row67:
+row65:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
@@ -18403,17 +26872,17 @@ row67:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row67
+	JLT          row65
 
-rows68:
+rows66:
 	CMPQ R11, SI
-	JGE  rows72
+	JGE  rows68
 
-row71:
+row67:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	VMULPS       32(R8)(R12*1), Y4, Y5
@@ -18424,21 +26893,21 @@ row71:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row71
+	JLT          row67
 
-rows72:
-	JMP summed64
+rows68:
+	JMP summed62
 
-none66:
+none64:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows70
 
-row75:
+row69:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18451,13 +26920,13 @@ row75:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row75
+	JLT        row69
 
-rows76:
+rows70:
 	CMPQ R10, SI
-	JGE  rows78
+	JGE  rows72
 
-row77:
+row71:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -18466,53 +26935,58 @@ row77:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row77
+	JLT    row71
 
-rows78:
-summed64:
-summed79:
+rows72:
+summed62:
+summed73:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special76
 
-final80:
+final74:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around83
+	JNE     around77
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored84
+	JMP     stored78
 
-around83:
+around77:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored84:
-stored81:
+stored78:
+stored75:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result60
-	JMP  over62
+	JLT  result57
+	JMP  over59
 
-special82:
+many60:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany58
+	JMP   few61
+
+special76:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
+	JEQ     narrow79
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored81
+	JMP     stored75
 
-narrow85:
+narrow79:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip80
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty87
+	JEQ          empty81
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -18522,12 +26996,12 @@ narrow85:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty87:
-skip86:
+empty81:
+skip80:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip88
+	JEQ       skip82
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip89
+	JEQ       skip83
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -18541,7 +27015,7 @@ skip86:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip89:
+skip83:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -18559,14 +27033,14 @@ skip89:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
+	JNE       around84
 	VMOVDQU   Y0, (DX)
-	JMP       stored91
+	JMP       stored85
 
-around90:
+around84:
 	VMOVNTDQ Y0, (DX)
 
-stored91:
+stored85:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -18584,21 +27058,21 @@ stored91:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around92
+	JNE       around86
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored93
+	JMP       stored87
 
-around92:
+around86:
 	VMOVNTDQ Y0, 32(DX)
 
-stored93:
-	JMP stored81
+stored87:
+	JMP stored75
 
-skip88:
+skip82:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip94
+	JEQ       skip88
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip95
+	JEQ       skip89
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -18608,38 +27082,38 @@ skip88:
 	VCVTPH2PS 48(DX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip95:
+skip89:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around96
+	JNE       around90
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored97
+	JMP       stored91
 
-around96:
+around90:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored97:
+stored91:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
+	JNE       around92
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored99
+	JMP       stored93
 
-around98:
+around92:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored99:
-	JMP stored81
+stored93:
+	JMP stored75
 
-skip94:
+skip88:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip100
+	JEQ     skip94
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -18649,85 +27123,83 @@ skip94:
 	VMOVUPS 96(DX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip100:
-	JMP final80
+skip94:
+	JMP final74
 
-empty65:
+empty63:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed79
+	JNE     summed73
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip101
+	JEQ     skip95
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around102
+	JNE     around96
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored103
+	JMP     stored97
 
-around102:
+around96:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored103:
-	JMP stored81
+stored97:
+	JMP stored75
 
-skip101:
+skip95:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around104
+	JNE     around98
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored105
+	JMP     stored99
 
-around104:
+around98:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored105:
-	JMP stored81
+stored99:
+	JMP stored75
 
-tooMany61:
+tooMany58:
 	MOVQ DI, results+24(FP)
 
-over62:
+over59:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip106
+	JEQ   skip100
 	SUBQ  $0x00000040, to+56(FP)
 
-skip106:
+skip100:
 	SUBQ $0x00000020, R9
 
-narrower59:
+narrower56:
 	CMPQ R9, $0x00000010
-	JLT  narrower108
+	JLT  narrower102
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over111
+	JGE  over105
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result109:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few112
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany110
+result103:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many106
 
-few112:
+few107:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty114
+	JGE     empty109
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
+	JEQ     none110
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18738,15 +27210,15 @@ few112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows117
+	JGE     rows112
 
-row116:
+row111:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
@@ -18754,38 +27226,113 @@ row116:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row116
-
-rows117:
-	CMPQ R11, SI
-	JGE  rows121
-
-row120:
+	JGE          rows112
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows112
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows112
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row111
+
+rows112:
+	CMPQ R11, SI
+	JGE  rows114
+
+row113:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
 	VMULPS       (R8)(R12*1), Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       32(R8)(R12*1), Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row120
+	JGE          rows114
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows114
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows114
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R8)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row113
 
-rows121:
-	JMP summed113
+rows114:
+	JMP summed108
 
-none115:
+none110:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows125
+	JGE     rows116
 
-row124:
+row115:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18795,60 +27342,116 @@ row124:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row124
+	JGE        rows116
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows116
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows116
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row115
 
-rows125:
+rows116:
 	CMPQ R10, SI
-	JGE  rows127
+	JGE  rows118
 
-row126:
+row117:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row126
+	JGE    rows118
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows118
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows118
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row117
 
-rows127:
-summed113:
-summed128:
+rows118:
+summed108:
+summed119:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special131
+	JNE  special122
 
-final129:
+final120:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around132
+	JNE     around123
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored133
+	JMP     stored124
 
-around132:
+around123:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored133:
-stored130:
+stored124:
+stored121:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result109
-	JMP  over111
+	JLT  result103
+	JMP  over105
 
-special131:
+many106:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany104
+	JMP   few107
+
+special122:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow134
+	JEQ     narrow125
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored130
+	JMP     stored121
 
-narrow134:
+narrow125:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip135
+	JEQ          skip126
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty136
+	JEQ          empty127
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -18856,12 +27459,12 @@ narrow134:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty136:
-skip135:
+empty127:
+skip126:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip137
+	JEQ       skip128
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip138
+	JEQ       skip129
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -18869,7 +27472,7 @@ skip135:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip138:
+skip129:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -18887,97 +27490,97 @@ skip138:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around130
 	VMOVDQU   Y0, (DX)
-	JMP       stored140
+	JMP       stored131
 
-around139:
+around130:
 	VMOVNTDQ Y0, (DX)
 
-stored140:
-	JMP stored130
+stored131:
+	JMP stored121
 
-skip137:
+skip128:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip141
+	JEQ       skip132
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip142
+	JEQ       skip133
 	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(DX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip142:
+skip133:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
+	JNE       around134
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored144
+	JMP       stored135
 
-around143:
+around134:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored144:
-	JMP stored130
+stored135:
+	JMP stored121
 
-skip141:
+skip132:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip145
+	JEQ     skip136
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip145:
-	JMP final129
+skip136:
+	JMP final120
 
-empty114:
+empty109:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed128
+	JNE     summed119
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip146
+	JEQ     skip137
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around147
+	JNE     around138
 	VMOVDQU Y0, (DX)
-	JMP     stored148
+	JMP     stored139
 
-around147:
+around138:
 	VMOVNTDQ Y0, (DX)
 
-stored148:
-	JMP stored130
+stored139:
+	JMP stored121
 
-skip146:
+skip137:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around149
+	JNE     around140
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored150
+	JMP     stored141
 
-around149:
+around140:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored150:
-	JMP stored130
+stored141:
+	JMP stored121
 
-tooMany110:
+tooMany104:
 	MOVQ DI, results+24(FP)
 
-over111:
+over105:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip151
+	JEQ   skip142
 	SUBQ  $0x00000020, to+56(FP)
 
-skip151:
+skip142:
 	SUBQ $0x00000010, R9
 
-narrower108:
+narrower102:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -19010,40 +27613,38 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none152
+	JEQ   none143
 	SUBQ  CX, DX
 
-none152:
+none143:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile153:
+tile144:
 	CMPQ R10, $0x00000020
-	JLT  narrower154
+	JLT  narrower145
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over157
+	JGE  over148
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result155:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few158
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany156
+result146:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many149
 
-few158:
+few150:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty159
+	JGE     empty151
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19054,9 +27655,9 @@ few158:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows161
+	JGE     rows153
 
-row160:
+row152:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -19085,13 +27686,13 @@ row160:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row160
+	JLT          row152
 
-rows161:
+rows153:
 	CMPQ R13, DI
-	JGE  rows163
+	JGE  rows155
 
-row162:
+row154:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -19116,52 +27717,57 @@ row162:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row162
+	JLT          row154
 
-rows163:
-summed164:
+rows155:
+summed156:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special167
+	JNE  special159
 
-final165:
+final157:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around168
+	JNE     around160
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored169
+	JMP     stored161
 
-around168:
+around160:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored169:
-stored166:
+stored161:
+stored158:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result155
-	JMP  over157
+	JLT  result146
+	JMP  over148
 
-special167:
+many149:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany147
+	JMP   few150
+
+special159:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow170
+	JEQ     narrow162
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored166
+	JMP     stored158
 
-narrow170:
+narrow162:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip171
+	JEQ          skip163
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty172
+	JEQ          empty164
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -19171,12 +27777,12 @@ narrow170:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty172:
-skip171:
+empty164:
+skip163:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip173
+	JEQ       skip165
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip174
+	JEQ       skip166
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -19190,7 +27796,7 @@ skip171:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip174:
+skip166:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -19208,14 +27814,14 @@ skip174:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around175
+	JNE       around167
 	VMOVDQU   Y0, (BX)
-	JMP       stored176
+	JMP       stored168
 
-around175:
+around167:
 	VMOVNTDQ Y0, (BX)
 
-stored176:
+stored168:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -19233,21 +27839,21 @@ stored176:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around177
+	JNE       around169
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored178
+	JMP       stored170
 
-around177:
+around169:
 	VMOVNTDQ Y0, 32(BX)
 
-stored178:
-	JMP stored166
+stored170:
+	JMP stored158
 
-skip173:
+skip165:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip179
+	JEQ       skip171
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip180
+	JEQ       skip172
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -19257,38 +27863,38 @@ skip173:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip180:
+skip172:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around181
+	JNE       around173
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored182
+	JMP       stored174
 
-around181:
+around173:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored182:
+stored174:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around183
+	JNE       around175
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored184
+	JMP       stored176
 
-around183:
+around175:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored184:
-	JMP stored166
+stored176:
+	JMP stored158
 
-skip179:
+skip171:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip185
+	JEQ     skip177
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -19298,84 +27904,82 @@ skip179:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip185:
-	JMP final165
+skip177:
+	JMP final157
 
-empty159:
+empty151:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed164
+	JNE     summed156
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip186
+	JEQ     skip178
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around187
+	JNE     around179
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored188
+	JMP     stored180
 
-around187:
+around179:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored188:
-	JMP stored166
+stored180:
+	JMP stored158
 
-skip186:
+skip178:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around189
+	JNE     around181
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored190
+	JMP     stored182
 
-around189:
+around181:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored190:
-	JMP stored166
+stored182:
+	JMP stored158
 
-tooMany156:
+tooMany147:
 	MOVQ R8, results+24(FP)
 
-over157:
+over148:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip191
+	JEQ   skip183
 	SUBQ  $0x00000040, to+72(FP)
 
-skip191:
+skip183:
 	SUBQ $0x00000020, R10
-	JMP  tile153
+	JMP  tile144
 
-narrower154:
+narrower145:
 	CMPQ R10, $0x00000010
-	JLT  narrower193
+	JLT  narrower185
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over196
+	JGE  over188
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result194:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few197
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany195
+result186:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many189
 
-few197:
+few190:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty198
+	JGE     empty191
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19386,9 +27990,9 @@ few197:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows200
+	JGE     rows193
 
-row199:
+row192:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -19408,13 +28012,73 @@ row199:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row199
+	JGE          rows193
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows193
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows193
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row192
 
-rows200:
+rows193:
 	CMPQ R13, DI
-	JGE  rows202
+	JGE  rows195
 
-row201:
+row194:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -19431,46 +28095,102 @@ row201:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row201
+	JGE          rows195
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows195
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows195
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VMOVUPS      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row194
 
-rows202:
-summed203:
+rows195:
+summed196:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special206
+	JNE  special199
 
-final204:
+final197:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around207
+	JNE     around200
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored208
+	JMP     stored201
 
-around207:
+around200:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored208:
-stored205:
+stored201:
+stored198:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result194
-	JMP  over196
+	JLT  result186
+	JMP  over188
 
-special206:
+many189:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany187
+	JMP   few190
+
+special199:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow209
+	JEQ     narrow202
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored205
+	JMP     stored198
 
-narrow209:
+narrow202:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip210
+	JEQ          skip203
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty211
+	JEQ          empty204
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R11, X2, X2
@@ -19478,12 +28198,12 @@ narrow209:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty211:
-skip210:
+empty204:
+skip203:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip212
+	JEQ       skip205
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip213
+	JEQ       skip206
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -19491,7 +28211,7 @@ skip210:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip213:
+skip206:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -19509,97 +28229,97 @@ skip213:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around207
 	VMOVDQU   Y0, (BX)
-	JMP       stored215
+	JMP       stored208
 
-around214:
+around207:
 	VMOVNTDQ Y0, (BX)
 
-stored215:
-	JMP stored205
+stored208:
+	JMP stored198
 
-skip212:
+skip205:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip216
+	JEQ       skip209
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip217
+	JEQ       skip210
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip217:
+skip210:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around218
+	JNE       around211
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored219
+	JMP       stored212
 
-around218:
+around211:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored219:
-	JMP stored205
+stored212:
+	JMP stored198
 
-skip216:
+skip209:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip220
+	JEQ     skip213
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip220:
-	JMP final204
+skip213:
+	JMP final197
 
-empty198:
+empty191:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed203
+	JNE     summed196
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip221
+	JEQ     skip214
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around222
+	JNE     around215
 	VMOVDQU Y0, (BX)
-	JMP     stored223
+	JMP     stored216
 
-around222:
+around215:
 	VMOVNTDQ Y0, (BX)
 
-stored223:
-	JMP stored205
+stored216:
+	JMP stored198
 
-skip221:
+skip214:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around224
+	JNE     around217
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored225
+	JMP     stored218
 
-around224:
+around217:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored225:
-	JMP stored205
+stored218:
+	JMP stored198
 
-tooMany195:
+tooMany187:
 	MOVQ R8, results+24(FP)
 
-over196:
+over188:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip226
+	JEQ   skip219
 	SUBQ  $0x00000020, to+72(FP)
 
-skip226:
+skip219:
 	SUBQ $0x00000010, R10
 
-narrower193:
+narrower185:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -19622,30 +28342,30 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none227
+	JEQ   none220
 	SUBQ  CX, DX
 
-none227:
+none220:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile228:
+tile221:
 	CMPQ R10, $0x00000020
-	JLT  narrower229
+	JLT  narrower222
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over232
+	JGE  over225
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result230:
+result223:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty233
+	JGE     empty226
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -19662,9 +28382,9 @@ result230:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows236
+	JGE     rows229
 
-row235:
+row228:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -19698,13 +28418,13 @@ row235:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row235
+	JLT        row228
 
-rows236:
+rows229:
 	CMPQ R11, DI
-	JGE  rows238
+	JGE  rows231
 
-row237:
+row230:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -19734,16 +28454,16 @@ row237:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row237
+	JLT       row230
 
-rows238:
+rows231:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none239
+	JEQ          none232
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -19794,10 +28514,10 @@ rows238:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)
 
-none239:
-	JMP stored234
+none232:
+	JMP stored227
 
-empty233:
+empty226:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -19808,7 +28528,7 @@ empty233:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none240
+	JEQ     none233
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -19827,39 +28547,39 @@ empty233:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none240:
-stored234:
+none233:
+stored227:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result230
-	JMP  over232
+	JLT  result223
+	JMP  over225
 	MOVQ R8, results+24(FP)
 
-over232:
+over225:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile228
+	JMP  tile221
 
-narrower229:
+narrower222:
 	CMPQ R10, $0x00000010
-	JLT  narrower242
+	JLT  narrower235
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over245
+	JGE  over238
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result243:
+result236:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty246
+	JGE     empty239
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -19872,9 +28592,9 @@ result243:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows249
+	JGE     rows242
 
-row248:
+row241:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -19895,13 +28615,76 @@ row248:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row248
+	JGE        rows242
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows242
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows242
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row241
 
-rows249:
+rows242:
 	CMPQ R11, DI
-	JGE  rows251
+	JGE  rows244
 
-row250:
+row243:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -19919,14 +28702,68 @@ row250:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row250
+	JGE       rows244
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows244
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows244
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R9)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row243
 
-rows251:
+rows244:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none252
+	JEQ          none245
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -19957,17 +28794,17 @@ rows251:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)
 
-none252:
-	JMP stored247
+none245:
+	JMP stored240
 
-empty246:
+empty239:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none253
+	JEQ     none246
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -19982,22 +28819,22 @@ empty246:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none253:
-stored247:
+none246:
+stored240:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result243
-	JMP  over245
+	JLT  result236
+	JMP  over238
 	MOVQ R8, results+24(FP)
 
-over245:
+over238:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower242:
+narrower235:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -20032,16 +28869,14 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
+few7:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -20051,9 +28886,9 @@ few6:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty8
+	JGE     empty9
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none9
+	JEQ     none10
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -20064,15 +28899,15 @@ few6:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows11
+	JGE     rows12
 
-row10:
+row11:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y8
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
@@ -20095,17 +28930,17 @@ row10:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	CMPQ R11, SI
-	JGE  rows15
+	JGE  rows14
 
-row14:
+row13:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y8
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y0, Y0
 	VMULPD       32(R8)(R12*1), Y8, Y9
@@ -20124,21 +28959,21 @@ row14:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row14
+	JLT          row13
 
-rows15:
-	JMP summed7
+rows14:
+	JMP summed8
 
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows19
+	JGE     rows16
 
-row18:
+row15:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -20157,13 +28992,13 @@ row18:
 	VADDPD     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row18
+	JLT        row15
 
-rows19:
+rows16:
 	CMPQ R10, SI
-	JGE  rows21
+	JGE  rows18
 
-row20:
+row17:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -20176,17 +29011,17 @@ row20:
 	VADDPD 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row20
+	JLT    row17
 
-rows21:
-summed7:
-summed22:
+rows18:
+summed8:
+summed19:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special25
+	JNE  special22
 
-final23:
+final20:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around26
+	JNE     around23
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -20195,9 +29030,9 @@ final23:
 	VMOVDQU Y5, 160(DX)
 	VMOVDQU Y6, 192(DX)
 	VMOVDQU Y7, 224(DX)
-	JMP     stored27
+	JMP     stored24
 
-around26:
+around23:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -20207,8 +29042,8 @@ around26:
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
 
-stored27:
 stored24:
+stored21:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -20216,9 +29051,14 @@ stored24:
 	JLT  result3
 	JMP  over5
 
-special25:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+special22:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow28
+	JEQ     narrow25
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -20227,14 +29067,14 @@ special25:
 	VMOVUPD Y5, 160(DX)
 	VMOVUPD Y6, 192(DX)
 	VMOVUPD Y7, 224(DX)
-	JMP     stored24
+	JMP     stored21
 
-narrow28:
+narrow25:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip29
+	JEQ          skip26
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty30
+	JEQ          empty27
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R10, X8, X8
@@ -20248,10 +29088,10 @@ narrow28:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty30:
-skip29:
+empty27:
+skip26:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip31
+	JEQ     skip28
 	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(DX), Y8
@@ -20269,14 +29109,14 @@ skip29:
 	VMOVUPD 224(DX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip31:
-	JMP final23
+skip28:
+	JMP final20
 
-empty8:
+empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed22
+	JNE     summed19
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around32
+	JNE     around29
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -20285,9 +29125,9 @@ empty8:
 	VMOVDQU Y0, 160(DX)
 	VMOVDQU Y0, 192(DX)
 	VMOVDQU Y0, 224(DX)
-	JMP     stored33
+	JMP     stored30
 
-around32:
+around29:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -20297,8 +29137,8 @@ around32:
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
 
-stored33:
-	JMP stored24
+stored30:
+	JMP stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -20311,33 +29151,31 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower35
+	JLT  narrower32
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over38
+	JGE  over35
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result36:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few39
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany37
+result33:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many36
 
-few39:
+few37:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty41
+	JGE     empty39
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none42
+	JEQ     none40
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -20348,15 +29186,15 @@ few39:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows44
+	JGE     rows42
 
-row43:
+row41:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y4
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
@@ -20369,17 +29207,17 @@ row43:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row43
+	JLT          row41
 
-rows44:
+rows42:
 	CMPQ R11, SI
-	JGE  rows48
+	JGE  rows44
 
-row47:
+row43:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y4
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y0, Y0
 	VMULPD       32(R8)(R12*1), Y4, Y5
@@ -20390,21 +29228,21 @@ row47:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row47
+	JLT          row43
 
-rows48:
-	JMP summed40
+rows44:
+	JMP summed38
 
-none42:
+none40:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows46
 
-row51:
+row45:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -20417,13 +29255,13 @@ row51:
 	VADDPD     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row51
+	JLT        row45
 
-rows52:
+rows46:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows48
 
-row53:
+row47:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -20432,53 +29270,58 @@ row53:
 	VADDPD 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row53
+	JLT    row47
 
-rows54:
-summed40:
-summed55:
+rows48:
+summed38:
+summed49:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special58
+	JNE  special52
 
-final56:
+final50:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around59
+	JNE     around53
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
 	VMOVDQU Y3, 96(DX)
-	JMP     stored60
+	JMP     stored54
 
-around59:
+around53:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 
-stored60:
-stored57:
+stored54:
+stored51:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result36
-	JMP  over38
+	JLT  result33
+	JMP  over35
 
-special58:
+many36:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany34
+	JMP   few37
+
+special52:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow61
+	JEQ     narrow55
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
 	VMOVUPD Y3, 96(DX)
-	JMP     stored57
+	JMP     stored51
 
-narrow61:
+narrow55:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip62
+	JEQ          skip56
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty63
+	JEQ          empty57
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -20488,10 +29331,10 @@ narrow61:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty63:
-skip62:
+empty57:
+skip56:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip64
+	JEQ     skip58
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -20501,64 +29344,62 @@ skip62:
 	VMOVUPD 96(DX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip64:
-	JMP final56
+skip58:
+	JMP final50
 
-empty41:
+empty39:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed55
+	JNE     summed49
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around65
+	JNE     around59
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored66
+	JMP     stored60
 
-around65:
+around59:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored66:
-	JMP stored57
+stored60:
+	JMP stored51
 
-tooMany37:
+tooMany34:
 	MOVQ DI, results+24(FP)
 
-over38:
+over35:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower35:
+narrower32:
 	CMPQ R9, $0x00000008
-	JLT  narrower68
+	JLT  narrower62
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over71
+	JGE  over65
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result69:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few72
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany70
+result63:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many66
 
-few72:
+few67:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty74
+	JGE     empty69
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none75
+	JEQ     none70
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -20569,15 +29410,15 @@ few72:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows77
+	JGE     rows72
 
-row76:
+row71:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y2
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
 	PREFETCHT0   (R8)(R13*1)
@@ -20585,38 +29426,113 @@ row76:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row76
-
-rows77:
-	CMPQ R11, SI
-	JGE  rows81
-
-row80:
+	JGE          rows72
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y2
-	ADDQ         $0x08, R10
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows72
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows72
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row71
+
+rows72:
+	CMPQ R11, SI
+	JGE  rows74
+
+row73:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
 	VMULPD       (R8)(R12*1), Y2, Y3
 	VADDPD       Y3, Y0, Y0
 	VMULPD       32(R8)(R12*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row80
+	JGE          rows74
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows74
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows74
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R8)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row73
 
-rows81:
-	JMP summed73
+rows74:
+	JMP summed68
 
-none75:
+none70:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows85
+	JGE     rows76
 
-row84:
+row75:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -20626,60 +29542,116 @@ row84:
 	VADDPD     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row84
+	JGE        rows76
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows76
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows76
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row75
 
-rows85:
+rows76:
 	CMPQ R10, SI
-	JGE  rows87
+	JGE  rows78
 
-row86:
+row77:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
 	VADDPD 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row86
+	JGE    rows78
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows78
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows78
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row77
 
-rows87:
-summed73:
-summed88:
+rows78:
+summed68:
+summed79:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special91
+	JNE  special82
 
-final89:
+final80:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around92
+	JNE     around83
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
-	JMP     stored93
+	JMP     stored84
 
-around92:
+around83:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 
-stored93:
-stored90:
+stored84:
+stored81:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result69
-	JMP  over71
+	JLT  result63
+	JMP  over65
 
-special91:
+many66:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany64
+	JMP   few67
+
+special82:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow94
+	JEQ     narrow85
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	JMP     stored90
+	JMP     stored81
 
-narrow94:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip95
+	JEQ          skip86
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty96
+	JEQ          empty87
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R10, X2, X2
@@ -20687,43 +29659,43 @@ narrow94:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty96:
-skip95:
+empty87:
+skip86:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip97
+	JEQ     skip88
 	VMOVUPD (DX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(DX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip97:
-	JMP final89
+skip88:
+	JMP final80
 
-empty74:
+empty69:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed88
+	JNE     summed79
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around98
+	JNE     around89
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored99
+	JMP     stored90
 
-around98:
+around89:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored99:
-	JMP stored90
+stored90:
+	JMP stored81
 
-tooMany70:
+tooMany64:
 	MOVQ DI, results+24(FP)
 
-over71:
+over65:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower68:
+narrower62:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -20746,40 +29718,38 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none100
+	JEQ   none91
 	SUBQ  CX, DX
 
-none100:
+none91:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile101:
+tile92:
 	CMPQ R10, $0x00000010
-	JLT  narrower102
+	JLT  narrower93
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over105
+	JGE  over96
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result103:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few106
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany104
+result94:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many97
 
-few106:
+few98:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty107
+	JGE     empty99
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20790,9 +29760,9 @@ few106:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows109
+	JGE     rows101
 
-row108:
+row100:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20825,13 +29795,13 @@ row108:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row108
+	JLT          row100
 
-rows109:
+rows101:
 	CMPQ R13, DI
-	JGE  rows111
+	JGE  rows103
 
-row110:
+row102:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20860,52 +29830,57 @@ row110:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row110
+	JLT          row102
 
-rows111:
-summed112:
+rows103:
+summed104:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special115
+	JNE  special107
 
-final113:
+final105:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around116
+	JNE     around108
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored117
+	JMP     stored109
 
-around116:
+around108:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored117:
-stored114:
+stored109:
+stored106:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result103
-	JMP  over105
+	JLT  result94
+	JMP  over96
 
-special115:
+many97:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany95
+	JMP   few98
+
+special107:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow118
+	JEQ     narrow110
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
-	JMP     stored114
+	JMP     stored106
 
-narrow118:
+narrow110:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip119
+	JEQ          skip111
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty120
+	JEQ          empty112
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R11, X4, X4
@@ -20915,10 +29890,10 @@ narrow118:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty120:
-skip119:
+empty112:
+skip111:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip121
+	JEQ     skip113
 	VMOVUPD (BX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(BX), Y4
@@ -20928,63 +29903,61 @@ skip119:
 	VMOVUPD 96(BX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip121:
-	JMP final113
+skip113:
+	JMP final105
 
-empty107:
+empty99:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed112
+	JNE     summed104
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around122
+	JNE     around114
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
 	VMOVDQU Y0, 64(BX)
 	VMOVDQU Y0, 96(BX)
-	JMP     stored123
+	JMP     stored115
 
-around122:
+around114:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 	VMOVNTDQ Y0, 64(BX)
 	VMOVNTDQ Y0, 96(BX)
 
-stored123:
-	JMP stored114
+stored115:
+	JMP stored106
 
-tooMany104:
+tooMany95:
 	MOVQ R8, results+24(FP)
 
-over105:
+over96:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile101
+	JMP  tile92
 
-narrower102:
+narrower93:
 	CMPQ R10, $0x00000008
-	JLT  narrower125
+	JLT  narrower117
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over128
+	JGE  over120
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result126:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few129
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany127
+result118:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many121
 
-few129:
+few122:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty130
+	JGE     empty123
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20995,9 +29968,9 @@ few129:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows132
+	JGE     rows125
 
-row131:
+row124:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -21019,13 +29992,79 @@ row131:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row131
+	JGE          rows125
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows125
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows125
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row124
 
-rows132:
+rows125:
 	CMPQ R13, DI
-	JGE  rows134
+	JGE  rows127
 
-row133:
+row126:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -21044,46 +30083,108 @@ row133:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row133
+	JGE          rows127
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows127
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows127
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), X2
+	VMOVUPD      (R9)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      32(R9)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row126
 
-rows134:
-summed135:
+rows127:
+summed128:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special138
+	JNE  special131
 
-final136:
+final129:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around139
+	JNE     around132
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored140
+	JMP     stored133
 
-around139:
+around132:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored140:
-stored137:
+stored133:
+stored130:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result126
-	JMP  over128
+	JLT  result118
+	JMP  over120
 
-special138:
+many121:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany119
+	JMP   few122
+
+special131:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow141
+	JEQ     narrow134
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	JMP     stored137
+	JMP     stored130
 
-narrow141:
+narrow134:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip142
+	JEQ          skip135
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty143
+	JEQ          empty136
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R11, X2, X2
@@ -21091,43 +30192,43 @@ narrow141:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty143:
-skip142:
+empty136:
+skip135:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip144
+	JEQ     skip137
 	VMOVUPD (BX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(BX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip144:
-	JMP final136
+skip137:
+	JMP final129
 
-empty130:
+empty123:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed135
+	JNE     summed128
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around145
+	JNE     around138
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored146
+	JMP     stored139
 
-around145:
+around138:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored146:
-	JMP stored137
+stored139:
+	JMP stored130
 
-tooMany127:
+tooMany119:
 	MOVQ R8, results+24(FP)
 
-over128:
+over120:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower125:
+narrower117:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -21150,30 +30251,30 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none147
+	JEQ   none140
 	SUBQ  CX, DX
 
-none147:
+none140:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile148:
+tile141:
 	CMPQ R10, $0x00000010
-	JLT  narrower149
+	JLT  narrower142
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over152
+	JGE  over145
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result150:
+result143:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty153
+	JGE     empty146
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -21190,9 +30291,9 @@ result150:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows156
+	JGE     rows149
 
-row155:
+row148:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21226,13 +30327,13 @@ row155:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row155
+	JLT        row148
 
-rows156:
+rows149:
 	CMPQ R11, DI
-	JGE  rows158
+	JGE  rows151
 
-row157:
+row150:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -21262,16 +30363,16 @@ row157:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row157
+	JLT       row150
 
-rows158:
+rows151:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	VMOVUPD    Y2, 64(BX)
 	VMOVUPD    Y3, 96(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none159
+	JEQ        none152
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -21298,10 +30399,10 @@ rows158:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R11)
 
-none159:
-	JMP stored154
+none152:
+	JMP stored147
 
-empty153:
+empty146:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21312,7 +30413,7 @@ empty153:
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none160
+	JEQ     none153
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -21327,39 +30428,39 @@ empty153:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none160:
-stored154:
+none153:
+stored147:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result150
-	JMP  over152
+	JLT  result143
+	JMP  over145
 	MOVQ R8, results+24(FP)
 
-over152:
+over145:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile148
+	JMP  tile141
 
-narrower149:
+narrower142:
 	CMPQ R10, $0x00000008
-	JLT  narrower162
+	JLT  narrower155
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over165
+	JGE  over158
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result163:
+result156:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty166
+	JGE     empty159
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -21372,9 +30473,9 @@ result163:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows169
+	JGE     rows162
 
-row168:
+row161:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21395,13 +30496,76 @@ row168:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row168
+	JGE        rows162
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows162
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows162
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row161
 
-rows169:
+rows162:
 	CMPQ R11, DI
-	JGE  rows171
+	JGE  rows164
 
-row170:
+row163:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -21419,14 +30583,68 @@ row170:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row170
+	JGE       rows164
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R9)(R12*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows164
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R9)(R12*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows164
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R9)(R12*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row163
 
-rows171:
+rows164:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none172
+	JEQ        none165
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -21445,17 +30663,17 @@ rows171:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R11)
 
-none172:
-	JMP stored167
+none165:
+	JMP stored160
 
-empty166:
+empty159:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none173
+	JEQ     none166
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -21468,22 +30686,22 @@ empty166:
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 
-none173:
-stored167:
+none166:
+stored160:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result163
-	JMP  over165
+	JLT  result156
+	JMP  over158
 	MOVQ R8, results+24(FP)
 
-over165:
+over158:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower162:
+narrower155:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -21518,36 +30736,31 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	CMPQ  BX, SI
-	JGE   empty8
-	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none9
-	MOVQ  BX, R10
-	SUBQ  CX, R10
-	SHRQ  $0x02, R10
-	TESTQ $0x00000020, mode+80(FP)
-	JEQ   skip10
-	ADDQ  R10, R10
-
-skip10:
+few7:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty9
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none10
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide11
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -21555,131 +30768,113 @@ skip10:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows13
 
-row11:
+row12:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide13
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x02, R10
-	JMP          factor14
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXWD    64(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVZXWD    80(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXWD    96(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXWD    112(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row12
 
-wide13:
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
-
-factor14:
-	VPMOVZXWD  (R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y0, Y0
-	PREFETCHT0 (R8)(R13*1)
-	VPMOVZXWD  16(R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y1, Y1
-	VPMOVZXWD  32(R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y2, Y2
-	VPMOVZXWD  48(R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y3, Y3
-	VPMOVZXWD  64(R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y4, Y4
-	PREFETCHT0 64(R8)(R13*1)
-	VPMOVZXWD  80(R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y5, Y5
-	VPMOVZXWD  96(R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y6, Y6
-	VPMOVZXWD  112(R8)(R12*1), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row11
-
-rows12:
+rows13:
 	CMPQ R11, SI
-	JGE  rows16
+	JGE  rows15
 
-row15:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide17
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x02, R10
-	JMP          factor18
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXWD    64(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXWD    80(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXWD    96(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXWD    112(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row14
 
-wide17:
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
+rows15:
+	JMP summed8
 
-factor18:
-	VPMOVZXWD (R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y0, Y0
-	VPMOVZXWD 16(R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y1, Y1
-	VPMOVZXWD 32(R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y2, Y2
-	VPMOVZXWD 48(R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y3, Y3
-	VPMOVZXWD 64(R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y4, Y4
-	VPMOVZXWD 80(R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y5, Y5
-	VPMOVZXWD 96(R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y6, Y6
-	VPMOVZXWD 112(R8)(R12*1), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y9, Y8, Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row15
-
-rows16:
-	JMP summed7
-
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows20
+	JGE     rows17
 
-row19:
+row16:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -21712,13 +30907,13 @@ row19:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row19
+	JLT        row16
 
-rows20:
+rows17:
 	CMPQ R10, SI
-	JGE  rows22
+	JGE  rows19
 
-row21:
+row18:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y8
@@ -21747,15 +30942,15 @@ row21:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row21
+	JLT       row18
 
-rows22:
-summed7:
-summed23:
+rows19:
+summed8:
+summed20:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special26
+	JNE  special23
 
-final24:
+final21:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -21773,14 +30968,14 @@ final24:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around24
 	VMOVDQU   Y0, (DX)
-	JMP       stored28
+	JMP       stored25
 
-around27:
+around24:
 	VMOVNTDQ Y0, (DX)
 
-stored28:
+stored25:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -21798,14 +30993,14 @@ stored28:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around26
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored30
+	JMP       stored27
 
-around29:
+around26:
 	VMOVNTDQ Y0, 32(DX)
 
-stored30:
+stored27:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -21823,14 +31018,14 @@ stored30:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around28
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored32
+	JMP       stored29
 
-around31:
+around28:
 	VMOVNTDQ Y0, 64(DX)
 
-stored32:
+stored29:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -21848,15 +31043,15 @@ stored32:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around30
 	VMOVDQU   Y0, 96(DX)
-	JMP       stored34
+	JMP       stored31
 
-around33:
+around30:
 	VMOVNTDQ Y0, 96(DX)
 
-stored34:
-stored25:
+stored31:
+stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -21864,9 +31059,120 @@ stored25:
 	JLT  result3
 	JMP  over5
 
-special26:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+wide11:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows33
+
+row32:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXWD    64(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(R8)(R13*1)
+	VPMOVZXWD    80(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXWD    96(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXWD    112(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row32
+
+rows33:
+	CMPQ R11, SI
+	JGE  rows35
+
+row34:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVZXWD    64(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXWD    80(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXWD    96(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXWD    112(R8)(R12*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row34
+
+rows35:
+	JMP summed8
+
+special23:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow35
+	JEQ     narrow36
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -21875,14 +31181,14 @@ special26:
 	VMOVUPS Y5, 160(DX)
 	VMOVUPS Y6, 192(DX)
 	VMOVUPS Y7, 224(DX)
-	JMP     stored25
+	JMP     stored22
 
-narrow35:
+narrow36:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip36
+	JEQ          skip37
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty37
+	JEQ          empty38
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -21896,10 +31202,10 @@ narrow35:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty37:
-skip36:
+empty38:
+skip37:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip38
+	JEQ       skip39
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -21925,28 +31231,28 @@ skip36:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip38:
-	JMP final24
+skip39:
+	JMP final21
 
-empty8:
+empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed23
+	JNE     summed20
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around39
+	JNE     around40
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored40
+	JMP     stored41
 
-around39:
+around40:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored40:
-	JMP stored25
+stored41:
+	JMP stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -21955,50 +31261,45 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip41
+	JEQ   skip42
 	ADDQ  $0x00000080, to+56(FP)
 
-skip41:
+skip42:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower43
+	JLT  narrower44
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over46
+	JGE  over47
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result44:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few47
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany45
+result45:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many48
 
-few47:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	CMPQ  BX, SI
-	JGE   empty49
-	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none50
-	MOVQ  BX, R10
-	SUBQ  CX, R10
-	SHRQ  $0x02, R10
-	TESTQ $0x00000020, mode+80(FP)
-	JEQ   skip51
-	ADDQ  R10, R10
-
-skip51:
+few49:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty51
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none52
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide53
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -22006,98 +31307,80 @@ skip51:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows53
+	JGE     rows55
 
-row52:
+row54:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide54
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x02, R10
-	JMP          factor55
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row54
 
-wide54:
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-
-factor55:
-	VPMOVZXWD  (R8)(R12*1), Y5
-	VPSLLD     $0x10, Y5, Y5
-	VMULPS     Y5, Y4, Y5
-	VADDPS     Y5, Y0, Y0
-	PREFETCHT0 (R8)(R13*1)
-	VPMOVZXWD  16(R8)(R12*1), Y5
-	VPSLLD     $0x10, Y5, Y5
-	VMULPS     Y5, Y4, Y5
-	VADDPS     Y5, Y1, Y1
-	VPMOVZXWD  32(R8)(R12*1), Y5
-	VPSLLD     $0x10, Y5, Y5
-	VMULPS     Y5, Y4, Y5
-	VADDPS     Y5, Y2, Y2
-	VPMOVZXWD  48(R8)(R12*1), Y5
-	VPSLLD     $0x10, Y5, Y5
-	VMULPS     Y5, Y4, Y4
-	VADDPS     Y4, Y3, Y3
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row52
-
-rows53:
+rows55:
 	CMPQ R11, SI
 	JGE  rows57
 
 row56:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide58
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x02, R10
-	JMP          factor59
-
-wide58:
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-
-factor59:
-	VPMOVZXWD (R8)(R12*1), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMULPS    Y5, Y4, Y5
-	VADDPS    Y5, Y0, Y0
-	VPMOVZXWD 16(R8)(R12*1), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMULPS    Y5, Y4, Y5
-	VADDPS    Y5, Y1, Y1
-	VPMOVZXWD 32(R8)(R12*1), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMULPS    Y5, Y4, Y5
-	VADDPS    Y5, Y2, Y2
-	VPMOVZXWD 48(R8)(R12*1), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMULPS    Y5, Y4, Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row56
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row56
 
 rows57:
-	JMP summed48
+	JMP summed50
 
-none50:
+none52:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows61
+	JGE     rows59
 
-row60:
+row58:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -22117,13 +31400,13 @@ row60:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row60
+	JLT        row58
 
-rows61:
+rows59:
 	CMPQ R10, SI
-	JGE  rows63
+	JGE  rows61
 
-row62:
+row60:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y4
@@ -22140,15 +31423,15 @@ row62:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row62
+	JLT       row60
 
-rows63:
-summed48:
-summed64:
+rows61:
+summed50:
+summed62:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special67
+	JNE  special65
 
-final65:
+final63:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -22166,14 +31449,14 @@ final65:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
+	JNE       around66
 	VMOVDQU   Y0, (DX)
-	JMP       stored69
+	JMP       stored67
 
-around68:
+around66:
 	VMOVNTDQ Y0, (DX)
 
-stored69:
+stored67:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -22191,37 +31474,115 @@ stored69:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around70
+	JNE       around68
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored71
+	JMP       stored69
 
-around70:
+around68:
 	VMOVNTDQ Y0, 32(DX)
 
-stored71:
-stored66:
+stored69:
+stored64:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result44
-	JMP  over46
+	JLT  result45
+	JMP  over47
 
-special67:
+many48:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany46
+	JMP   few49
+
+wide53:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows71
+
+row70:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row70
+
+rows71:
+	CMPQ R11, SI
+	JGE  rows73
+
+row72:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VPMOVZXWD    32(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VPMOVZXWD    48(R8)(R12*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row72
+
+rows73:
+	JMP summed50
+
+special65:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow72
+	JEQ     narrow74
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored66
+	JMP     stored64
 
-narrow72:
+narrow74:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip73
+	JEQ          skip75
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty74
+	JEQ          empty76
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -22231,10 +31592,10 @@ narrow72:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty74:
-skip73:
+empty76:
+skip75:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip75
+	JEQ       skip77
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -22248,73 +31609,68 @@ skip73:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip75:
-	JMP final65
+skip77:
+	JMP final63
 
-empty49:
+empty51:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed64
+	JNE     summed62
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around76
+	JNE     around78
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored77
+	JMP     stored79
 
-around76:
+around78:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored77:
-	JMP stored66
+stored79:
+	JMP stored64
 
-tooMany45:
+tooMany46:
 	MOVQ DI, results+24(FP)
 
-over46:
+over47:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip78
+	JEQ   skip80
 	ADDQ  $0x00000040, to+56(FP)
 
-skip78:
+skip80:
 	SUBQ $0x00000020, R9
 
-narrower43:
+narrower44:
 	CMPQ R9, $0x00000010
-	JLT  narrower80
+	JLT  narrower82
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over83
+	JGE  over85
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result81:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few84
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany82
+result83:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many86
 
-few84:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	CMPQ  BX, SI
-	JGE   empty86
-	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none87
-	MOVQ  BX, R10
-	SUBQ  CX, R10
-	SHRQ  $0x02, R10
-	TESTQ $0x00000020, mode+80(FP)
-	JEQ   skip88
-	ADDQ  R10, R10
-
-skip88:
+few87:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty89
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none90
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide91
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -22322,82 +31678,169 @@ skip88:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows90
+	JGE     rows93
 
-row89:
+row92:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide91
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x02, R10
-	JMP          factor92
-
-wide91:
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
-
-factor92:
-	VPMOVZXWD  (R8)(R12*1), Y3
-	VPSLLD     $0x10, Y3, Y3
-	VMULPS     Y3, Y2, Y3
-	VADDPS     Y3, Y0, Y0
-	PREFETCHT0 (R8)(R13*1)
-	VPMOVZXWD  16(R8)(R12*1), Y3
-	VPSLLD     $0x10, Y3, Y3
-	VMULPS     Y3, Y2, Y2
-	VADDPS     Y2, Y1, Y1
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row89
-
-rows90:
-	CMPQ R11, SI
-	JGE  rows94
-
-row93:
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide95
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x02, R10
-	JMP          factor96
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row92
 
-wide95:
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
+rows93:
+	CMPQ R11, SI
+	JGE  rows95
 
-factor96:
-	VPMOVZXWD (R8)(R12*1), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VMULPS    Y3, Y2, Y3
-	VADDPS    Y3, Y0, Y0
-	VPMOVZXWD 16(R8)(R12*1), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VMULPS    Y3, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row93
+row94:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows95
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows95
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows95
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row94
 
-rows94:
-	JMP summed85
+rows95:
+	JMP summed88
 
-none87:
+none90:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows98
+	JGE     rows97
 
-row97:
+row96:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -22411,13 +31854,55 @@ row97:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row97
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row96
 
-rows98:
+rows97:
 	CMPQ R10, SI
-	JGE  rows100
+	JGE  rows99
 
-row99:
+row98:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Y2
@@ -22428,15 +31913,48 @@ row99:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row99
+	JGE       rows99
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y0, Y0
+	VPMOVZXWD 16(R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows99
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y0, Y0
+	VPMOVZXWD 16(R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows99
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y0, Y0
+	VPMOVZXWD 16(R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row98
 
-rows100:
-summed85:
-summed101:
+rows99:
+summed88:
+summed100:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special104
+	JNE  special103
 
-final102:
+final101:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -22454,35 +31972,196 @@ final102:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around105
+	JNE       around104
 	VMOVDQU   Y0, (DX)
-	JMP       stored106
+	JMP       stored105
 
-around105:
+around104:
 	VMOVNTDQ Y0, (DX)
 
-stored106:
-stored103:
+stored105:
+stored102:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result81
-	JMP  over83
+	JLT  result83
+	JMP  over85
 
-special104:
+many86:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany84
+	JMP   few87
+
+wide91:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows107
+
+row106:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row106
+
+rows107:
+	CMPQ R11, SI
+	JGE  rows109
+
+row108:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows109
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows109
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows109
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row108
+
+rows109:
+	JMP summed88
+
+special103:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow107
+	JEQ     narrow110
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored103
+	JMP     stored102
 
-narrow107:
+narrow110:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip108
+	JEQ          skip111
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty109
+	JEQ          empty112
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -22490,10 +32169,10 @@ narrow107:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty109:
-skip108:
+empty112:
+skip111:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip110
+	JEQ       skip113
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -22501,37 +32180,37 @@ skip108:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip110:
-	JMP final102
+skip113:
+	JMP final101
 
-empty86:
+empty89:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed101
+	JNE     summed100
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around111
+	JNE     around114
 	VMOVDQU Y0, (DX)
-	JMP     stored112
+	JMP     stored115
 
-around111:
+around114:
 	VMOVNTDQ Y0, (DX)
 
-stored112:
-	JMP stored103
+stored115:
+	JMP stored102
 
-tooMany82:
+tooMany84:
 	MOVQ DI, results+24(FP)
 
-over83:
+over85:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip113
+	JEQ   skip116
 	ADDQ  $0x00000020, to+56(FP)
 
-skip113:
+skip116:
 	SUBQ $0x00000010, R9
 
-narrower80:
+narrower82:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -22554,40 +32233,38 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none114
+	JEQ   none117
 	SUBQ  CX, DX
 
-none114:
+none117:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile115:
+tile118:
 	CMPQ R10, $0x00000020
-	JLT  narrower116
+	JLT  narrower119
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over119
+	JGE  over122
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result117:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few120
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany118
+result120:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many123
 
-few120:
+few124:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty121
+	JGE     empty125
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -22598,9 +32275,9 @@ few120:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows123
+	JGE     rows127
 
-row122:
+row126:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -22632,13 +32309,13 @@ row122:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row122
+	JLT          row126
 
-rows123:
+rows127:
 	CMPQ R13, DI
-	JGE  rows125
+	JGE  rows129
 
-row124:
+row128:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -22667,14 +32344,14 @@ row124:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row124
+	JLT          row128
 
-rows125:
-summed126:
+rows129:
+summed130:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special129
+	JNE  special133
 
-final127:
+final131:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -22692,14 +32369,14 @@ final127:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around130
+	JNE       around134
 	VMOVDQU   Y0, (BX)
-	JMP       stored131
+	JMP       stored135
 
-around130:
+around134:
 	VMOVNTDQ Y0, (BX)
 
-stored131:
+stored135:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -22717,37 +32394,42 @@ stored131:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around132
+	JNE       around136
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored133
+	JMP       stored137
 
-around132:
+around136:
 	VMOVNTDQ Y0, 32(BX)
 
-stored133:
-stored128:
+stored137:
+stored132:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result117
-	JMP  over119
+	JLT  result120
+	JMP  over122
 
-special129:
+many123:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany121
+	JMP   few124
+
+special133:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow134
+	JEQ     narrow138
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored128
+	JMP     stored132
 
-narrow134:
+narrow138:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip135
+	JEQ          skip139
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty136
+	JEQ          empty140
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -22757,10 +32439,10 @@ narrow134:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty136:
-skip135:
+empty140:
+skip139:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip137
+	JEQ       skip141
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -22774,64 +32456,62 @@ skip135:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip137:
-	JMP final127
+skip141:
+	JMP final131
 
-empty121:
+empty125:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed126
+	JNE     summed130
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around138
+	JNE     around142
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored139
+	JMP     stored143
 
-around138:
+around142:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored139:
-	JMP stored128
+stored143:
+	JMP stored132
 
-tooMany118:
+tooMany121:
 	MOVQ R8, results+24(FP)
 
-over119:
+over122:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip140
+	JEQ   skip144
 	ADDQ  $0x00000040, to+72(FP)
 
-skip140:
+skip144:
 	SUBQ $0x00000020, R10
-	JMP  tile115
+	JMP  tile118
 
-narrower116:
+narrower119:
 	CMPQ R10, $0x00000010
-	JLT  narrower142
+	JLT  narrower146
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over145
+	JGE  over149
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result143:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few146
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany144
+result147:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many150
 
-few146:
+few151:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty147
+	JGE     empty152
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -22842,9 +32522,9 @@ few146:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows149
+	JGE     rows154
 
-row148:
+row153:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -22866,13 +32546,79 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row148
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row153
 
-rows149:
+rows154:
 	CMPQ R13, DI
-	JGE  rows151
+	JGE  rows156
 
-row150:
+row155:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -22891,14 +32637,71 @@ row150:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row150
+	JGE          rows156
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows156
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows156
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VPMOVZXWD    (R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXWD    16(R9)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row155
 
-rows151:
-summed152:
+rows156:
+summed157:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special155
+	JNE  special160
 
-final153:
+final158:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -22916,35 +32719,40 @@ final153:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around156
+	JNE       around161
 	VMOVDQU   Y0, (BX)
-	JMP       stored157
+	JMP       stored162
 
-around156:
+around161:
 	VMOVNTDQ Y0, (BX)
 
-stored157:
-stored154:
+stored162:
+stored159:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result143
-	JMP  over145
+	JLT  result147
+	JMP  over149
 
-special155:
+many150:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany148
+	JMP   few151
+
+special160:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow158
+	JEQ     narrow163
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored154
+	JMP     stored159
 
-narrow158:
+narrow163:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip159
+	JEQ          skip164
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty160
+	JEQ          empty165
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R11, X2, X2
@@ -22952,10 +32760,10 @@ narrow158:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty160:
-skip159:
+empty165:
+skip164:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip161
+	JEQ       skip166
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -22963,37 +32771,37 @@ skip159:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip161:
-	JMP final153
+skip166:
+	JMP final158
 
-empty147:
+empty152:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed152
+	JNE     summed157
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around162
+	JNE     around167
 	VMOVDQU Y0, (BX)
-	JMP     stored163
+	JMP     stored168
 
-around162:
+around167:
 	VMOVNTDQ Y0, (BX)
 
-stored163:
-	JMP stored154
+stored168:
+	JMP stored159
 
-tooMany144:
+tooMany148:
 	MOVQ R8, results+24(FP)
 
-over145:
+over149:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip164
+	JEQ   skip169
 	ADDQ  $0x00000020, to+72(FP)
 
-skip164:
+skip169:
 	SUBQ $0x00000010, R10
 
-narrower142:
+narrower146:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -23016,30 +32824,30 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none165
+	JEQ   none170
 	SUBQ  CX, DX
 
-none165:
+none170:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile166:
+tile171:
 	CMPQ R10, $0x00000020
-	JLT  narrower167
+	JLT  narrower172
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over170
+	JGE  over175
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result168:
+result173:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty171
+	JGE     empty176
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -23056,9 +32864,9 @@ result168:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows174
+	JGE     rows179
 
-row173:
+row178:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -23095,13 +32903,13 @@ row173:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row173
+	JLT        row178
 
-rows174:
+rows179:
 	CMPQ R11, DI
-	JGE  rows176
+	JGE  rows181
 
-row175:
+row180:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -23135,9 +32943,9 @@ row175:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row175
+	JLT       row180
 
-rows176:
+rows181:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -23150,7 +32958,7 @@ rows176:
 	VMOVUPS      Y0, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none177
+	JEQ          none182
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -23201,10 +33009,10 @@ rows176:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)
 
-none177:
-	JMP stored172
+none182:
+	JMP stored177
 
-empty171:
+empty176:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -23221,7 +33029,7 @@ empty171:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none178
+	JEQ       none183
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -23240,39 +33048,39 @@ empty171:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none178:
-stored172:
+none183:
+stored177:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result168
-	JMP  over170
+	JLT  result173
+	JMP  over175
 	MOVQ R8, results+24(FP)
 
-over170:
+over175:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile166
+	JMP  tile171
 
-narrower167:
+narrower172:
 	CMPQ R10, $0x00000010
-	JLT  narrower180
+	JLT  narrower185
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over183
+	JGE  over188
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result181:
+result186:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty184
+	JGE     empty189
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -23285,9 +33093,9 @@ result181:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows187
+	JGE     rows192
 
-row186:
+row191:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -23310,13 +33118,82 @@ row186:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row186
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row191
 
-rows187:
+rows192:
 	CMPQ R11, DI
-	JGE  rows189
+	JGE  rows194
 
-row188:
+row193:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -23336,9 +33213,69 @@ row188:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row188
+	JGE       rows194
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows194
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows194
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row193
 
-rows189:
+rows194:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -23346,7 +33283,7 @@ rows189:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none190
+	JEQ          none195
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -23377,10 +33314,10 @@ rows189:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)
 
-none190:
-	JMP stored185
+none195:
+	JMP stored190
 
-empty184:
+empty189:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -23390,7 +33327,7 @@ empty184:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none191
+	JEQ       none196
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -23405,22 +33342,22 @@ empty184:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none191:
-stored185:
+none196:
+stored190:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result181
-	JMP  over183
+	JLT  result186
+	JMP  over188
 	MOVQ R8, results+24(FP)
 
-over183:
+over188:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower180:
+narrower185:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -23455,36 +33392,31 @@ tile1:
 	LEAQ (CX)(BX*8), BX
 
 result3:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few6
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many6
 
-few6:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	CMPQ  BX, SI
-	JGE   empty8
-	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none9
-	MOVQ  BX, R10
-	SUBQ  CX, R10
-	SHRQ  $0x02, R10
-	TESTQ $0x00000020, mode+80(FP)
-	JEQ   skip10
-	ADDQ  R10, R10
-
-skip10:
+few7:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	CMPQ    BX, SI
+	JGE     empty9
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none10
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide11
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -23492,115 +33424,97 @@ skip10:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows12
+	JGE     rows13
 
-row11:
+row12:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide13
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
-	ADDQ         $0x02, R10
-	JMP          factor14
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    80(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row12
 
-wide13:
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
-
-factor14:
-	VCVTPH2PS  (R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y0, Y0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  16(R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y1, Y1
-	VCVTPH2PS  32(R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y2, Y2
-	VCVTPH2PS  48(R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y3, Y3
-	VCVTPH2PS  64(R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y4, Y4
-	PREFETCHT0 64(R8)(R13*1)
-	VCVTPH2PS  80(R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y5, Y5
-	VCVTPH2PS  96(R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y9
-	VADDPS     Y9, Y6, Y6
-	VCVTPH2PS  112(R8)(R12*1), Y9
-	VMULPS     Y9, Y8, Y8
-	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row11
-
-rows12:
+rows13:
 	CMPQ R11, SI
-	JGE  rows16
+	JGE  rows15
 
-row15:
+row14:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide17
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
-	ADDQ         $0x02, R10
-	JMP          factor18
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row14
 
-wide17:
-	VBROADCASTSS (R10), Y8
-	ADDQ         $0x04, R10
+rows15:
+	JMP summed8
 
-factor18:
-	VCVTPH2PS (R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y0, Y0
-	VCVTPH2PS 16(R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y1, Y1
-	VCVTPH2PS 32(R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y2, Y2
-	VCVTPH2PS 48(R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y3, Y3
-	VCVTPH2PS 64(R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y4, Y4
-	VCVTPH2PS 80(R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y5, Y5
-	VCVTPH2PS 96(R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y9
-	VADDPS    Y9, Y6, Y6
-	VCVTPH2PS 112(R8)(R12*1), Y9
-	VMULPS    Y9, Y8, Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row15
-
-rows16:
-	JMP summed7
-
-none9:
+none10:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows20
+	JGE     rows17
 
-row19:
+row16:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -23625,13 +33539,13 @@ row19:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row19
+	JLT        row16
 
-rows20:
+rows17:
 	CMPQ R10, SI
-	JGE  rows22
+	JGE  rows19
 
-row21:
+row18:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y8
@@ -23652,68 +33566,68 @@ row21:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row21
+	JLT       row18
 
-rows22:
-summed7:
-summed23:
+rows19:
+summed8:
+summed20:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special26
+	JNE  special23
 
-final24:
+final21:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around24
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored28
+	JMP       stored25
 
-around27:
+around24:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored28:
+stored25:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around26
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored30
+	JMP       stored27
 
-around29:
+around26:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored30:
+stored27:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around28
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored32
+	JMP       stored29
 
-around31:
+around28:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
 
-stored32:
+stored29:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around30
 	VMOVDQU   X0, 96(DX)
 	VMOVDQU   X1, 112(DX)
-	JMP       stored34
+	JMP       stored31
 
-around33:
+around30:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
 
-stored34:
-stored25:
+stored31:
+stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -23721,9 +33635,104 @@ stored25:
 	JLT  result3
 	JMP  over5
 
-special26:
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+wide11:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows33
+
+row32:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    80(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row32
+
+rows33:
+	CMPQ R11, SI
+	JGE  rows35
+
+row34:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VCVTPH2PS    64(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(R8)(R12*1), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row34
+
+rows35:
+	JMP summed8
+
+special23:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow35
+	JEQ     narrow36
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -23732,14 +33741,14 @@ special26:
 	VMOVUPS Y5, 160(DX)
 	VMOVUPS Y6, 192(DX)
 	VMOVUPS Y7, 224(DX)
-	JMP     stored25
+	JMP     stored22
 
-narrow35:
+narrow36:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip36
+	JEQ          skip37
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty37
+	JEQ          empty38
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -23753,10 +33762,10 @@ narrow35:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty37:
-skip36:
+empty38:
+skip37:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip38
+	JEQ       skip39
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -23774,28 +33783,28 @@ skip36:
 	VCVTPH2PS 112(DX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip38:
-	JMP final24
+skip39:
+	JMP final21
 
-empty8:
+empty9:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed23
+	JNE     summed20
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around39
+	JNE     around40
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	VMOVDQU Y0, 96(DX)
-	JMP     stored40
+	JMP     stored41
 
-around39:
+around40:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 
-stored40:
-	JMP stored25
+stored41:
+	JMP stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -23804,50 +33813,45 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip41
+	JEQ   skip42
 	ADDQ  $0x00000080, to+56(FP)
 
-skip41:
+skip42:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower43
+	JLT  narrower44
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over46
+	JGE  over47
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result44:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few47
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany45
+result45:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many48
 
-few47:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	CMPQ  BX, SI
-	JGE   empty49
-	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none50
-	MOVQ  BX, R10
-	SUBQ  CX, R10
-	SHRQ  $0x02, R10
-	TESTQ $0x00000020, mode+80(FP)
-	JEQ   skip51
-	ADDQ  R10, R10
-
-skip51:
+few49:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	CMPQ    BX, SI
+	JGE     empty51
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none52
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide53
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -23855,90 +33859,72 @@ skip51:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows53
+	JGE     rows55
 
-row52:
+row54:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide54
 	VPBROADCASTW (R10), X4
 	VCVTPH2PS    X4, Y4
-	ADDQ         $0x02, R10
-	JMP          factor55
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row54
 
-wide54:
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-
-factor55:
-	VCVTPH2PS  (R8)(R12*1), Y5
-	VMULPS     Y5, Y4, Y5
-	VADDPS     Y5, Y0, Y0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  16(R8)(R12*1), Y5
-	VMULPS     Y5, Y4, Y5
-	VADDPS     Y5, Y1, Y1
-	VCVTPH2PS  32(R8)(R12*1), Y5
-	VMULPS     Y5, Y4, Y5
-	VADDPS     Y5, Y2, Y2
-	VCVTPH2PS  48(R8)(R12*1), Y5
-	VMULPS     Y5, Y4, Y4
-	VADDPS     Y4, Y3, Y3
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row52
-
-rows53:
+rows55:
 	CMPQ R11, SI
 	JGE  rows57
 
 row56:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide58
 	VPBROADCASTW (R10), X4
 	VCVTPH2PS    X4, Y4
-	ADDQ         $0x02, R10
-	JMP          factor59
-
-wide58:
-	VBROADCASTSS (R10), Y4
-	ADDQ         $0x04, R10
-
-factor59:
-	VCVTPH2PS (R8)(R12*1), Y5
-	VMULPS    Y5, Y4, Y5
-	VADDPS    Y5, Y0, Y0
-	VCVTPH2PS 16(R8)(R12*1), Y5
-	VMULPS    Y5, Y4, Y5
-	VADDPS    Y5, Y1, Y1
-	VCVTPH2PS 32(R8)(R12*1), Y5
-	VMULPS    Y5, Y4, Y5
-	VADDPS    Y5, Y2, Y2
-	VCVTPH2PS 48(R8)(R12*1), Y5
-	VMULPS    Y5, Y4, Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row56
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row56
 
 rows57:
-	JMP summed48
+	JMP summed50
 
-none50:
+none52:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows61
+	JGE     rows59
 
-row60:
+row58:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -23954,13 +33940,13 @@ row60:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row60
+	JLT        row58
 
-rows61:
+rows59:
 	CMPQ R10, SI
-	JGE  rows63
+	JGE  rows61
 
-row62:
+row60:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y4
@@ -23973,64 +33959,134 @@ row62:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row62
+	JLT       row60
 
-rows63:
-summed48:
-summed64:
+rows61:
+summed50:
+summed62:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special67
+	JNE  special65
 
-final65:
+final63:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
+	JNE       around66
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored69
+	JMP       stored67
 
-around68:
+around66:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored69:
+stored67:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around70
+	JNE       around68
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored71
+	JMP       stored69
 
-around70:
+around68:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
 
-stored71:
-stored66:
+stored69:
+stored64:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result44
-	JMP  over46
+	JLT  result45
+	JMP  over47
 
-special67:
+many48:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany46
+	JMP   few49
+
+wide53:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows71
+
+row70:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row70
+
+rows71:
+	CMPQ R11, SI
+	JGE  rows73
+
+row72:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row72
+
+rows73:
+	JMP summed50
+
+special65:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow72
+	JEQ     narrow74
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
-	JMP     stored66
+	JMP     stored64
 
-narrow72:
+narrow74:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip73
+	JEQ          skip75
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty74
+	JEQ          empty76
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -24040,10 +34096,10 @@ narrow72:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty74:
-skip73:
+empty76:
+skip75:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip75
+	JEQ       skip77
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -24053,73 +34109,68 @@ skip73:
 	VCVTPH2PS 48(DX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip75:
-	JMP final65
+skip77:
+	JMP final63
 
-empty49:
+empty51:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed64
+	JNE     summed62
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around76
+	JNE     around78
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored77
+	JMP     stored79
 
-around76:
+around78:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 
-stored77:
-	JMP stored66
+stored79:
+	JMP stored64
 
-tooMany45:
+tooMany46:
 	MOVQ DI, results+24(FP)
 
-over46:
+over47:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip78
+	JEQ   skip80
 	ADDQ  $0x00000040, to+56(FP)
 
-skip78:
+skip80:
 	SUBQ $0x00000020, R9
 
-narrower43:
+narrower44:
 	CMPQ R9, $0x00000010
-	JLT  narrower80
+	JLT  narrower82
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over83
+	JGE  over85
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result81:
-	MOVQ  8(DI), SI
-	LEAQ  (CX)(SI*8), SI
-	MOVQ  SI, R10
-	SUBQ  BX, R10
-	CMPQ  R10, $0x00000800
-	JLE   few84
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany82
+result83:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many86
 
-few84:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	CMPQ  BX, SI
-	JGE   empty86
-	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none87
-	MOVQ  BX, R10
-	SUBQ  CX, R10
-	SHRQ  $0x02, R10
-	TESTQ $0x00000020, mode+80(FP)
-	JEQ   skip88
-	ADDQ  R10, R10
-
-skip88:
+few87:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	CMPQ    BX, SI
+	JGE     empty89
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none90
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide91
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
@@ -24127,78 +34178,153 @@ skip88:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows90
+	JGE     rows93
 
-row89:
+row92:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide91
 	VPBROADCASTW (R10), X2
 	VCVTPH2PS    X2, Y2
-	ADDQ         $0x02, R10
-	JMP          factor92
-
-wide91:
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
-
-factor92:
-	VCVTPH2PS  (R8)(R12*1), Y3
-	VMULPS     Y3, Y2, Y3
-	VADDPS     Y3, Y0, Y0
-	PREFETCHT0 (R8)(R13*1)
-	VCVTPH2PS  16(R8)(R12*1), Y3
-	VMULPS     Y3, Y2, Y2
-	VADDPS     Y2, Y1, Y1
-	ADDQ       $0x08, R11
-	CMPQ       R11, R14
-	JLT        row89
-
-rows90:
-	CMPQ R11, SI
-	JGE  rows94
-
-row93:
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	TESTQ        $0x00000020, mode+80(FP)
-	JNE          wide95
 	VPBROADCASTW (R10), X2
 	VCVTPH2PS    X2, Y2
-	ADDQ         $0x02, R10
-	JMP          factor96
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows93
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row92
 
-wide95:
-	VBROADCASTSS (R10), Y2
-	ADDQ         $0x04, R10
+rows93:
+	CMPQ R11, SI
+	JGE  rows95
 
-factor96:
-	VCVTPH2PS (R8)(R12*1), Y3
-	VMULPS    Y3, Y2, Y3
-	VADDPS    Y3, Y0, Y0
-	VCVTPH2PS 16(R8)(R12*1), Y3
-	VMULPS    Y3, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R11
-	CMPQ      R11, SI
-	JLT       row93
+row94:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows95
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows95
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows95
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row94
 
-rows94:
-	JMP summed85
+rows95:
+	JMP summed88
 
-none87:
+none90:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows98
+	JGE     rows97
 
-row97:
+row96:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -24210,13 +34336,49 @@ row97:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row97
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JGE        rows97
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row96
 
-rows98:
+rows97:
 	CMPQ R10, SI
-	JGE  rows100
+	JGE  rows99
 
-row99:
+row98:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Y2
@@ -24225,49 +34387,221 @@ row99:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row99
+	JGE       rows99
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R11*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows99
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R11*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows99
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R8)(R11*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row98
 
-rows100:
-summed85:
-summed101:
+rows99:
+summed88:
+summed100:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special104
+	JNE  special103
 
-final102:
+final101:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around105
+	JNE       around104
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored106
+	JMP       stored105
 
-around105:
+around104:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
 
-stored106:
-stored103:
+stored105:
+stored102:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result81
-	JMP  over83
+	JLT  result83
+	JMP  over85
 
-special104:
+many86:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany84
+	JMP   few87
+
+wide91:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows107
+
+row106:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JGE          rows107
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row106
+
+rows107:
+	CMPQ R11, SI
+	JGE  rows109
+
+row108:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows109
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows109
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows109
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row108
+
+rows109:
+	JMP summed88
+
+special103:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow107
+	JEQ     narrow110
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored103
+	JMP     stored102
 
-narrow107:
+narrow110:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip108
+	JEQ          skip111
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty109
+	JEQ          empty112
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -24275,46 +34609,46 @@ narrow107:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty109:
-skip108:
+empty112:
+skip111:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip110
+	JEQ       skip113
 	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(DX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip110:
-	JMP final102
+skip113:
+	JMP final101
 
-empty86:
+empty89:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed101
+	JNE     summed100
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around111
+	JNE     around114
 	VMOVDQU Y0, (DX)
-	JMP     stored112
+	JMP     stored115
 
-around111:
+around114:
 	VMOVNTDQ Y0, (DX)
 
-stored112:
-	JMP stored103
+stored115:
+	JMP stored102
 
-tooMany82:
+tooMany84:
 	MOVQ DI, results+24(FP)
 
-over83:
+over85:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip113
+	JEQ   skip116
 	ADDQ  $0x00000020, to+56(FP)
 
-skip113:
+skip116:
 	SUBQ $0x00000010, R9
 
-narrower80:
+narrower82:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -24337,40 +34671,38 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none114
+	JEQ   none117
 	SUBQ  CX, DX
 
-none114:
+none117:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile115:
+tile118:
 	CMPQ R10, $0x00000020
-	JLT  narrower116
+	JLT  narrower119
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over119
+	JGE  over122
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result117:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few120
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany118
+result120:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many123
 
-few120:
+few124:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     empty121
+	JGE     empty125
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -24381,9 +34713,9 @@ few120:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows123
+	JGE     rows127
 
-row122:
+row126:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -24411,13 +34743,13 @@ row122:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row122
+	JLT          row126
 
-rows123:
+rows127:
 	CMPQ R13, DI
-	JGE  rows125
+	JGE  rows129
 
-row124:
+row128:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -24442,63 +34774,68 @@ row124:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row124
+	JLT          row128
 
-rows125:
-summed126:
+rows129:
+summed130:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special129
+	JNE  special133
 
-final127:
+final131:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around130
+	JNE       around134
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored131
+	JMP       stored135
 
-around130:
+around134:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored131:
+stored135:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around132
+	JNE       around136
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored133
+	JMP       stored137
 
-around132:
+around136:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored133:
-stored128:
+stored137:
+stored132:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result117
-	JMP  over119
+	JLT  result120
+	JMP  over122
 
-special129:
+many123:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany121
+	JMP   few124
+
+special133:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow134
+	JEQ     narrow138
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored128
+	JMP     stored132
 
-narrow134:
+narrow138:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip135
+	JEQ          skip139
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty136
+	JEQ          empty140
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -24508,10 +34845,10 @@ narrow134:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty136:
-skip135:
+empty140:
+skip139:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip137
+	JEQ       skip141
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -24521,64 +34858,62 @@ skip135:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip137:
-	JMP final127
+skip141:
+	JMP final131
 
-empty121:
+empty125:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed126
+	JNE     summed130
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around138
+	JNE     around142
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored139
+	JMP     stored143
 
-around138:
+around142:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored139:
-	JMP stored128
+stored143:
+	JMP stored132
 
-tooMany118:
+tooMany121:
 	MOVQ R8, results+24(FP)
 
-over119:
+over122:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip140
+	JEQ   skip144
 	ADDQ  $0x00000040, to+72(FP)
 
-skip140:
+skip144:
 	SUBQ $0x00000020, R10
-	JMP  tile115
+	JMP  tile118
 
-narrower116:
+narrower119:
 	CMPQ R10, $0x00000010
-	JLT  narrower142
+	JLT  narrower146
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over145
+	JGE  over149
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result143:
-	MOVQ  8(R8), DI
-	LEAQ  (CX)(DI*8), DI
-	MOVQ  DI, R11
-	SUBQ  SI, R11
-	CMPQ  R11, $0x00000800
-	JLE   few146
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany144
+result147:
+	MOVQ 8(R8), DI
+	LEAQ (CX)(DI*8), DI
+	MOVQ DI, R11
+	SUBQ SI, R11
+	CMPQ R11, $0x00000800
+	JGT  many150
 
-few146:
+few151:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     empty147
+	JGE     empty152
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -24589,9 +34924,9 @@ few146:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows149
+	JGE     rows154
 
-row148:
+row153:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -24611,13 +34946,73 @@ row148:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row148
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JGE          rows154
+	MOVQ         128(R13), R15
+	IMULQ        AX, R15
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R9)(R15*1)
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, BP
+	JLT          row153
 
-rows149:
+rows154:
 	CMPQ R13, DI
-	JGE  rows151
+	JGE  rows156
 
-row150:
+row155:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -24634,48 +35029,104 @@ row150:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row150
+	JGE          rows156
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows156
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JGE          rows156
+	MOVQ         (R13), R14
+	IMULQ        AX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (DX)(R13*1), Y2
+	VCVTPH2PS    (R9)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VCVTPH2PS    16(R9)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, DI
+	JLT          row155
 
-rows151:
-summed152:
+rows156:
+summed157:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special155
+	JNE  special160
 
-final153:
+final158:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around156
+	JNE       around161
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored157
+	JMP       stored162
 
-around156:
+around161:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored157:
-stored154:
+stored162:
+stored159:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result143
-	JMP  over145
+	JLT  result147
+	JMP  over149
 
-special155:
+many150:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany148
+	JMP   few151
+
+special160:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow158
+	JEQ     narrow163
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored154
+	JMP     stored159
 
-narrow158:
+narrow163:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip159
+	JEQ          skip164
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty160
+	JEQ          empty165
 	SHRQ         $0x03, R11
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R11, X2, X2
@@ -24683,46 +35134,46 @@ narrow158:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty160:
-skip159:
+empty165:
+skip164:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip161
+	JEQ       skip166
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip161:
-	JMP final153
+skip166:
+	JMP final158
 
-empty147:
+empty152:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed152
+	JNE     summed157
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around162
+	JNE     around167
 	VMOVDQU Y0, (BX)
-	JMP     stored163
+	JMP     stored168
 
-around162:
+around167:
 	VMOVNTDQ Y0, (BX)
 
-stored163:
-	JMP stored154
+stored168:
+	JMP stored159
 
-tooMany144:
+tooMany148:
 	MOVQ R8, results+24(FP)
 
-over145:
+over149:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip164
+	JEQ   skip169
 	ADDQ  $0x00000020, to+72(FP)
 
-skip164:
+skip169:
 	SUBQ $0x00000010, R10
 
-narrower142:
+narrower146:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -24745,30 +35196,30 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none165
+	JEQ   none170
 	SUBQ  CX, DX
 
-none165:
+none170:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile166:
+tile171:
 	CMPQ R10, $0x00000020
-	JLT  narrower167
+	JLT  narrower172
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over170
+	JGE  over175
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result168:
+result173:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty171
+	JGE     empty176
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -24785,9 +35236,9 @@ result168:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows174
+	JGE     rows179
 
-row173:
+row178:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -24820,13 +35271,13 @@ row173:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row173
+	JLT        row178
 
-rows174:
+rows179:
 	CMPQ R11, DI
-	JGE  rows176
+	JGE  rows181
 
-row175:
+row180:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -24856,9 +35307,9 @@ row175:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row175
+	JLT       row180
 
-rows176:
+rows181:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -24869,7 +35320,7 @@ rows176:
 	VMOVUPS      X1, 48(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none177
+	JEQ          none182
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -24920,10 +35371,10 @@ rows176:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)
 
-none177:
-	JMP stored172
+none182:
+	JMP stored177
 
-empty171:
+empty176:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -24938,7 +35389,7 @@ empty171:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none178
+	JEQ       none183
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -24957,39 +35408,39 @@ empty171:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none178:
-stored172:
+none183:
+stored177:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result168
-	JMP  over170
+	JLT  result173
+	JMP  over175
 	MOVQ R8, results+24(FP)
 
-over170:
+over175:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile166
+	JMP  tile171
 
-narrower167:
+narrower172:
 	CMPQ R10, $0x00000010
-	JLT  narrower180
+	JLT  narrower185
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over183
+	JGE  over188
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result181:
+result186:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty184
+	JGE     empty189
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -25002,9 +35453,9 @@ result181:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows187
+	JGE     rows192
 
-row186:
+row191:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -25025,13 +35476,76 @@ row186:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row186
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JGE        rows192
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row191
 
-rows187:
+rows192:
 	CMPQ R11, DI
-	JGE  rows189
+	JGE  rows194
 
-row188:
+row193:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -25049,16 +35563,70 @@ row188:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row188
+	JGE       rows194
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R9)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows194
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R9)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows194
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R9)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row193
 
-rows189:
+rows194:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none190
+	JEQ          none195
 	MOVQ         columns+72(FP), R11
 	SUBQ         R10, R11
 	SHLQ         $0x03, R11
@@ -25089,10 +35657,10 @@ rows189:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)
 
-none190:
-	JMP stored185
+none195:
+	JMP stored190
 
-empty184:
+empty189:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -25101,7 +35669,7 @@ empty184:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none191
+	JEQ       none196
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -25116,22 +35684,22 @@ empty184:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none191:
-stored185:
+none196:
+stored190:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result181
-	JMP  over183
+	JLT  result186
+	JMP  over188
 	MOVQ R8, results+24(FP)
 
-over183:
+over188:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower180:
+narrower185:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

@@ -44,7 +44,7 @@ type rowSum struct {
 	tile                                                            func()            // emits a group of vectors of a result
 	advance                                                         func(columns int) // moves what belongs to the results on
 	check                                                           func(bytes reg.GPVirtual, tooMany string)
-	aside                                                           []func() // emit what is rarely run, behind the loop over results
+	aside                                                           []func() // see rarely
 }
 
 func (s *rowSum) function() {
@@ -67,10 +67,25 @@ func (s *rowSum) function() {
 
 // notTooMany ends the results before a result of more rows than are summed here.
 func (s *rowSum) notTooMany(bytes reg.GPVirtual, tooMany string) {
-	few := s.newLabel("few")
-	branch(s.c.CMPQ, bytes, operand.U32(8*longestSum), s.c.JLE, few)
-	branch(s.c.TESTQ, operand.U32(sumLong), s.param("mode"), s.c.JEQ, tooMany)
+	many, few := s.newLabel("many"), s.newLabel("few")
+	branch(s.c.CMPQ, bytes, operand.U32(8*longestSum), s.c.JGT, many)
 	s.c.Label(few)
+	s.rarely(func() {
+		s.c.Label(many)
+		branch(s.c.TESTQ, operand.U32(sumLong), s.param("mode"), s.c.JEQ, tooMany)
+		s.c.JMP(operand.LabelRef(few))
+	})
+}
+
+// rarely emits code behind the loop over results, which so has fewer taken jumps.
+func (s *rowSum) rarely(code func()) {
+	split, group := s.split, s.group
+	s.aside = append(s.aside, func() {
+		now := s.group
+		s.split, s.group = split, group
+		code()
+		s.split, s.group = false, now
+	})
 }
 
 // lists loads how far rows lie apart and where positions are, and puts the ends of lists
@@ -155,10 +170,11 @@ func (s *rowSum) ofEach() {
 	c.ADDQ(operand.Imm(8), s.next)
 	branch(c.CMPQ, s.next, s.param("results"), c.JLT, result)
 	c.JMP(operand.LabelRef(over))
-	for _, code := range s.aside {
+	for len(s.aside) > 0 {
+		code := s.aside[0]
+		s.aside = s.aside[1:]
 		code()
 	}
-	s.aside = nil
 	c.Label(tooMany)
 	c.MOVQ(s.next, s.param("results"))
 	c.Label(over)

@@ -16,22 +16,18 @@ func (s *rowSum) finish(sum value, empty string) {
 	s.c.Label(final)
 	s.round(sum)
 	s.c.Label(stored)
-	split, group := s.split, s.group
-	s.aside = append(s.aside, func() {
-		now := s.group
-		s.split, s.group = split, group
+	s.rarely(func() {
 		s.c.Label(special)
 		s.finishSpecial(sum, stored)
 		s.c.JMP(operand.LabelRef(final))
-		s.split, s.group = false, now
 		s.c.Label(empty)
-		s.storeEmpty(sum[0], group, summed, stored)
+		s.storeEmpty(sum[0], summed, stored)
 	})
 }
 
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
-func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed, stored string) {
+func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
 	if s.tail != nil {
 		s.c.JMP(operand.LabelRef(summed))
 		return
@@ -39,11 +35,11 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed, stored strin
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.out == f32 {
 		s.when(sumBF16|sumF16, func() {
-			s.storeZeros(zero, group*s.lanes*f16.size)
+			s.storeZeros(zero, s.group*s.lanes*f16.size)
 			s.c.JMP(operand.LabelRef(stored))
 		})
 	}
-	s.storeZeros(zero, group*s.lanes*s.out.size)
+	s.storeZeros(zero, s.group*s.lanes*s.out.size)
 	s.c.JMP(operand.LabelRef(stored))
 }
 
