@@ -283,8 +283,12 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   PyObject *calls = PyTuple_New(n);
   for (Py_ssize_t i = 0; calls && i < n; i++) {
     PyObject *callable = PyCFunction_NewEx(&methods[i], self, NULL);
-    if (!callable) Py_CLEAR(calls);
-    if (callable) PyTuple_SetItem(calls, i, callable);
+    if (callable) {
+      PyTuple_SetItem(calls, i, callable);
+    } else {
+      Py_DECREF(calls);
+      calls = NULL;
+    }
   }
   Py_DECREF(self);
   return calls;
