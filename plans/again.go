@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -45,7 +44,7 @@ var beforeAgain func()
 // memory are parted anew (strands.go).
 func (pl *plan) keepsCalls(f *groupedPlan) {
 	if len(f.regions) == 1 && f.packed < 0 && !f.args.Stream && tensor.NumElements(f.shape) <= jobSize {
-		pl.calls = &sync.Pool{New: func() any { return newCall() }}
+		pl.calls = newCallPool()
 	}
 }
 
@@ -59,7 +58,7 @@ func (pl *plan) keepsFew() {
 	}
 	if elements <= jobSize {
 		pl.alike = true
-		pl.calls = &sync.Pool{New: func() any { return newCall() }}
+		pl.calls = newCallPool()
 	}
 }
 

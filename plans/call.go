@@ -42,28 +42,30 @@ type call struct {
 	seen         seen
 }
 
-var callPool = sync.Pool{New: func() any { return newCall() }}
+var callPool = newCallPool()
 
-func newCall() *call {
-	c := new(call)
-	c.team.done = make(chan struct{}, 1)
-	return c
+func newCallPool() *sync.Pool {
+	return &sync.Pool{New: func() any {
+		c := new(call)
+		c.team.done = make(chan struct{}, 1)
+		return c
+	}}
 }
 
-func (pl *plan) getCall() *call {
+// pool has a plan's own calls, or those of all others.
+func (pl *plan) pool() *sync.Pool {
 	if pl.calls != nil {
-		return pl.calls.Get().(*call)
+		return pl.calls
 	}
-	return callPool.Get().(*call)
+	return callPool
 }
+
+func (pl *plan) getCall() *call { return pl.pool().Get().(*call) }
 
 // putCall gives a call back. Pooled memory keeps no pointer of the caller's: the
 // garbage collector would trip over one whose memory was given back.
 func putCall(c *call) {
-	pool := &callPool
-	if c.plan.calls != nil {
-		pool = c.plan.calls
-	}
+	pool := c.plan.pool()
 	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
 	if c.rowSums.out != nil { // which whoever uses them sets
 		c.rowSums = rowSumsCall{}

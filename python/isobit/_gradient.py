@@ -261,9 +261,8 @@ def once(
     gradients it was given, in which it is linear: it gives one for each, which is backward's own derivative in forward
     mode."""
 
+    @given
     def differentiable(ctx: Any, *grads: Any) -> Any:
-        if grads[0] is None and all(g is None for g in grads):
-            return (None,) * len(ctx.needs_input_grad)
         if is_dynamo_compiling() or not torch.is_grad_enabled():
             return backward(ctx, *grads)
         absent: list[bool] = []
