@@ -108,13 +108,13 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 	c.CMPQ(stop, s.end)
 	c.CMOVQGT(s.end, stop)
 	for _, asks := range []bool{true, false} {
-		loop, done, until := s.newLabel("row"), s.newLabel("rows"), s.end
+		loop, done, until, times := s.newLabel("row"), s.newLabel("rows"), s.end, exits(s.group)
 		if asks {
-			until = stop
+			until, times = stop, 1
 		}
 		branch(c.CMPQ, at, until, c.JGE, done)
 		c.Label(loop)
-		for i := range exits(s.group) {
+		for i := range times {
 			if i > 0 {
 				branch(c.CMPQ, at, until, c.JGE, done)
 			}
