@@ -91,7 +91,7 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	}
 }
 
-// The ways to map elements, by how these lie: see the table in DESIGN.md.
+// The ways to map elements, by how these lie: see the tables in DESIGN.md.
 const (
 	inTiles = iota
 	inTurnedTiles

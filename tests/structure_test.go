@@ -135,7 +135,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	table := importTable(t)
 	inFolder := regexp.MustCompile(`(?:^|[\s(` + "`" + `])([\w.-]+(?:/[\w.*-]+)*/[\w.*-]*[\w*]?)`)
 	goName := regexp.MustCompile("`(tensor|cpu|plans|autodiff)\\.([A-Z]\\w*)")
-	for _, doc := range []string{"README.md", "DESIGN.md", "NUMERICS.md", "CHANGELOG.md"} {
+	for _, doc := range []string{"README.md", "DESIGN.md", "NUMERICS.md", "CHANGELOG.md", "cpu/README.md", "cuda/README.md", "autodiff/README.md"} {
 		text := readRoot(t, doc)
 		for _, m := range inFolder.FindAllStringSubmatch(text, -1) {
 			name := strings.TrimSuffix(m[1], ".")
