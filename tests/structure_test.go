@@ -129,13 +129,32 @@ func TestShippedPackagesImportNoTestHelpers(t *testing.T) {
 	})
 }
 
+// pages describe a folder each.
+var pages = []string{"cpu/README.md", "cuda/README.md", "autodiff/README.md", "internal/gen/README.md", "bench/README.md"}
+
+// Files that the page of a folder names without a path lie below that folder.
+func TestPagesNameFilesOfTheirFolder(t *testing.T) {
+	below := map[string]bool{}
+	walk(t, func(p string) {
+		for folder := path.Dir(p); folder != "."; folder = path.Dir(folder) {
+			below[folder+" "+path.Base(p)] = true
+		}
+	})
+	name := regexp.MustCompile("`(\\w+\\.(?:go|cuh?|py|sh|c|h|zip|sum))`")
+	for _, page := range pages {
+		for _, m := range name.FindAllStringSubmatch(readRoot(t, page), -1) {
+			require.True(t, below[path.Dir(page)+" "+m[1]], "%s names %s, which is not below its folder", page, m[1])
+		}
+	}
+}
+
 // Paths that the documents name exist; so do names of packages, such as
 // plans.Parse.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	table := importTable(t)
 	inFolder := regexp.MustCompile(`(?:^|[\s(` + "`" + `])([\w.-]+(?:/[\w.*-]+)*/[\w.*-]*[\w*]?)`)
 	goName := regexp.MustCompile("`(tensor|cpu|plans|autodiff)\\.([A-Z]\\w*)")
-	for _, doc := range []string{"README.md", "DESIGN.md", "NUMERICS.md", "CHANGELOG.md", "cpu/README.md", "cuda/README.md", "autodiff/README.md"} {
+	for _, doc := range append([]string{"README.md", "DESIGN.md", "NUMERICS.md", "CHANGELOG.md"}, pages...) {
 		text := readRoot(t, doc)
 		for _, m := range inFolder.FindAllStringSubmatch(text, -1) {
 			name := strings.TrimSuffix(m[1], ".")
