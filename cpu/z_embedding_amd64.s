@@ -30778,39 +30778,35 @@ row12:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -30826,37 +30822,33 @@ row14:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -30879,32 +30871,28 @@ row16:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VMOVDQU    (R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y0, Y0
+	VADDPS     Y9, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VPMOVZXWD  32(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VMOVDQU    32(R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y2, Y2
-	VPMOVZXWD  48(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VPMOVZXWD  64(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y9, Y3, Y3
+	VMOVDQU    64(R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y4, Y4
+	VADDPS     Y9, Y5, Y5
 	PREFETCHT0 64(R8)(R12*1)
-	VPMOVZXWD  80(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VPMOVZXWD  96(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VMOVDQU    96(R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y6, Y6
-	VPMOVZXWD  112(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y7, Y7
+	VADDPS     Y9, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row16
@@ -30914,35 +30902,31 @@ rows17:
 	JGE  rows19
 
 row18:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y1, Y1
-	VPMOVZXWD 32(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y2, Y2
-	VPMOVZXWD 48(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y3, Y3
-	VPMOVZXWD 64(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y4, Y4
-	VPMOVZXWD 80(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y5, Y5
-	VPMOVZXWD 96(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y6, Y6
-	VPMOVZXWD 112(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row18
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y9, Y1, Y1
+	VMOVDQU 32(R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y9, Y3, Y3
+	VMOVDQU 64(R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y9, Y5, Y5
+	VMOVDQU 96(R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y9, Y7, Y7
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row18
 
 rows19:
 summed8:
@@ -30964,9 +30948,7 @@ final21:
 	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
 	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y9, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around24
 	VMOVDQU   Y0, (DX)
@@ -30989,9 +30971,7 @@ stored25:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around26
 	VMOVDQU   Y0, 32(DX)
@@ -31014,9 +30994,7 @@ stored27:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around28
 	VMOVDQU   Y0, 64(DX)
@@ -31039,9 +31017,7 @@ stored29:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around30
 	VMOVDQU   Y0, 96(DX)
@@ -31084,39 +31060,35 @@ row32:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -31131,37 +31103,33 @@ row34:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -31171,17 +31139,41 @@ rows35:
 	JMP summed8
 
 special23:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow36
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	VMOVUPS Y4, 128(DX)
-	VMOVUPS Y5, 160(DX)
-	VMOVUPS Y6, 192(DX)
-	VMOVUPS Y7, 224(DX)
-	JMP     stored22
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow36
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y9
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMOVUPS    Y8, (DX)
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y8, Y8
+	VMOVUPS    Y8, 32(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 64(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 96(DX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 128(DX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 160(DX)
+	VUNPCKLPS  Y7, Y6, Y0
+	VUNPCKHPS  Y7, Y6, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 192(DX)
+	VUNPCKLPS  Y7, Y6, Y0
+	VUNPCKHPS  Y7, Y6, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 224(DX)
+	JMP        stored22
 
 narrow36:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -31204,32 +31196,28 @@ narrow36:
 
 empty38:
 skip37:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip39
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y7, Y8, Y7
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip39
+	VMOVDQU (DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y1, Y9, Y1
+	VMOVDQU 32(DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y2, Y8, Y2
+	VADDPS  Y3, Y9, Y3
+	VMOVDQU 64(DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y4, Y8, Y4
+	VADDPS  Y5, Y9, Y5
+	VMOVDQU 96(DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y6, Y8, Y6
+	VADDPS  Y7, Y9, Y7
 
 skip39:
 	JMP final21
@@ -31317,22 +31305,20 @@ row54:
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -31348,21 +31334,19 @@ row56:
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -31385,19 +31369,17 @@ row58:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
+	VMOVDQU    (R8)(R11*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y0, Y0
+	VADDPS     Y5, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
-	VADDPS     Y4, Y1, Y1
-	VPMOVZXWD  32(R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
+	VMOVDQU    32(R8)(R11*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y2, Y2
-	VPMOVZXWD  48(R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
-	VADDPS     Y4, Y3, Y3
+	VADDPS     Y5, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row58
@@ -31407,23 +31389,21 @@ rows59:
 	JGE  rows61
 
 row60:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y1, Y1
-	VPMOVZXWD 32(R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y2, Y2
-	VPMOVZXWD 48(R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row60
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VMOVDQU 32(R8)(R11*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y5, Y3, Y3
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row60
 
 rows61:
 summed50:
@@ -31445,9 +31425,7 @@ final63:
 	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
 	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y5, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around66
 	VMOVDQU   Y0, (DX)
@@ -31470,9 +31448,7 @@ stored67:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around68
 	VMOVDQU   Y0, 32(DX)
@@ -31515,22 +31491,20 @@ row70:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -31545,21 +31519,19 @@ row72:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -31569,13 +31541,25 @@ rows73:
 	JMP summed50
 
 special65:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow74
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored64
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow74
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y4
+	VMOVUPS    Y4, (DX)
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y4, Y4
+	VMOVUPS    Y4, 32(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 64(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 96(DX)
+	JMP        stored64
 
 narrow74:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -31594,20 +31578,18 @@ narrow74:
 
 empty76:
 skip75:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip77
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip77
+	VMOVDQU (DX), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y0, Y4, Y0
+	VADDPS  Y1, Y5, Y1
+	VMOVDQU 32(DX), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y2, Y4, Y2
+	VADDPS  Y3, Y5, Y3
 
 skip77:
 	JMP final63
@@ -31688,15 +31670,14 @@ row92:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JGE          rows93
@@ -31707,15 +31688,14 @@ row92:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JGE          rows93
@@ -31726,15 +31706,14 @@ row92:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JGE          rows93
@@ -31745,15 +31724,14 @@ row92:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row92
@@ -31768,13 +31746,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -31784,13 +31761,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -31800,13 +31776,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -31816,13 +31791,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -31845,13 +31819,12 @@ row96:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
+	VMOVDQU    (R8)(R11*1), Y3
+	VPSLLD     $0x10, Y3, Y2
+	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
+	VADDPS     Y3, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
-	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JGE        rows97
@@ -31859,13 +31832,12 @@ row96:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
+	VMOVDQU    (R8)(R11*1), Y3
+	VPSLLD     $0x10, Y3, Y2
+	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
+	VADDPS     Y3, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
-	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JGE        rows97
@@ -31873,13 +31845,12 @@ row96:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
+	VMOVDQU    (R8)(R11*1), Y3
+	VPSLLD     $0x10, Y3, Y2
+	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
+	VADDPS     Y3, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
-	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JGE        rows97
@@ -31887,13 +31858,12 @@ row96:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
+	VMOVDQU    (R8)(R11*1), Y3
+	VPSLLD     $0x10, Y3, Y2
+	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
+	VADDPS     Y3, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
-	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row96
@@ -31903,50 +31873,46 @@ rows97:
 	JGE  rows99
 
 row98:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row98
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JGE     rows99
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JGE     rows99
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JGE     rows99
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row98
 
 rows99:
 summed88:
@@ -31968,9 +31934,7 @@ final101:
 	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
 	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y3, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around104
 	VMOVDQU   Y0, (DX)
@@ -32013,15 +31977,14 @@ row106:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JGE          rows107
@@ -32031,15 +31994,14 @@ row106:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JGE          rows107
@@ -32049,15 +32011,14 @@ row106:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JGE          rows107
@@ -32067,15 +32028,14 @@ row106:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row106
@@ -32089,13 +32049,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -32104,13 +32063,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -32119,13 +32077,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -32134,13 +32091,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -32150,11 +32106,17 @@ rows109:
 	JMP summed88
 
 special103:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow110
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored102
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow110
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y2
+	VMOVUPS    Y2, (DX)
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y2, Y2
+	VMOVUPS    Y2, 32(DX)
+	JMP        stored102
 
 narrow110:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -32171,14 +32133,13 @@ narrow110:
 
 empty112:
 skip111:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip113
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip113
+	VMOVDQU (DX), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y0, Y2, Y0
+	VADDPS  Y1, Y3, Y1
 
 skip113:
 	JMP final101

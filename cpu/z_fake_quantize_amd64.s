@@ -4866,10 +4866,9 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VPMOVZXWD   (DX)(R11*2), Y7
-	VPSLLD      $0x10, Y7, Y7
-	VPMOVZXWD   16(DX)(R11*2), Y8
-	VPSLLD      $0x10, Y8, Y8
+	VMOVDQU     (DX)(R11*2), Y8
+	VPSLLD      $0x10, Y8, Y7
+	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -4897,16 +4896,14 @@ group12:
 	VPADDD      Y8, Y7, Y7
 	VPADDD      all32_7fff<>+0(SB), Y7, Y7
 	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y7, Y7
-	VPACKUSDW   Y7, Y8, Y7
-	VPERMQ      $0xd8, Y7, Y7
+	VPBLENDW    $0xaa, Y7, Y8, Y8
 	CMPB        76(CX), $0x00
 	JNE         around13
-	VMOVDQU     Y7, (BX)(R11*2)
+	VMOVDQU     Y8, (BX)(R11*2)
 	JMP         stored14
 
 around13:
-	VMOVNTDQ Y7, (BX)(R11*2)
+	VMOVNTDQ Y8, (BX)(R11*2)
 
 stored14:
 	ADDQ $0x00000010, R11
@@ -4950,15 +4947,14 @@ near19:
 	XORQ R11, R11
 
 group20:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	VMOVDQU (DX)(R11*2), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided22
 
 reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -4998,9 +4994,7 @@ divided22:
 	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
 	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
 	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
+	VPBLENDW  $0xaa, Y7, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around23
 	VMOVDQU   Y4, (BX)(R11*2)

@@ -10047,10 +10047,9 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VPMOVZXWD    (DX)(R11*2), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(DX)(R11*2), Y8
-	VPSLLD       $0x10, Y8, Y8
+	VMOVDQU      (DX)(R11*2), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
 	VMULPS       Y5, Y7, Y9
@@ -10061,8 +10060,8 @@ group12:
 	VFMADD231PS  Y4, Y8, Y7
 	VCVTPS2DQ    Y9, Y8
 	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPBLENDW     $0xaa, Y7, Y8, Y7
 	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
