@@ -79,6 +79,7 @@ type Scratch struct {
 
 	short   GridBlock
 	runs    runParams
+	quick   quickMemory
 	groups  [MaxGroupRuns][2][Lanes]float64
 	weights weightScratch
 	part    struct {

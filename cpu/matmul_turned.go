@@ -8,7 +8,7 @@ import "unsafe"
 const (
 	matmulAlong   = 2048 // elements of columns that are read before the next columns are
 	matmulFewFar  = 16   // and that columns of bf16 from memory are turned for,
-	matmulFewNear = 8    // or those in a cache
+	matmulFewNear = 8    // or those in a cache, or columns without AVX-512
 )
 
 // matmulTurnedRun is matmulRun for columns of b, as long as so many squares, that
@@ -20,13 +20,14 @@ type matmulTurnedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int
 type matmulTurned[Run any] struct {
 	columns      int64 // of a square
 	wideRows     int64 // rows of Input that two squares are for
+	few          int64 // and that one is for, without pairs
 	square, wide Run
 }
 
 func newMatmulTurned[Run any](needs ISA, columns int64, square, wide Run) matmulTurned[Run] {
-	u := matmulTurned[Run]{columns, 2, square, wide}
+	u := matmulTurned[Run]{columns, 2, matmulFewNear, square, wide}
 	if needs >= AVX512 {
-		u.wideRows = 4 // there are registers for them
+		u.wideRows, u.few = 4, matmulFew // there are registers for them
 	}
 	return u
 }
@@ -42,11 +43,11 @@ func (u *matmulTurned[Run]) next(t *MatmulTile, left int64) (run Run, columns in
 }
 
 // few returns how many rows of Input are worth turning Other's columns for each eight
-// of them. Copies of pairs are made once, from memory more slowly.
+// of them (with AVX2: four). Copies of pairs are made once, from memory more slowly.
 func (r *matmulRow[C]) few(t *MatmulTile) int64 {
 	switch {
 	case r.dots == nil:
-		return matmulFew
+		return r.there.turned.few
 	case t.Far:
 		return matmulFewFar
 	}

@@ -125,31 +125,6 @@ func (k *kernel) streams(a *Args) (stream, heads bool) {
 	return true, heads
 }
 
-// rows runs the kernel on runs that have the same parameters, some of them one for each
-// element, if it can.
-func (k *kernel) rows(n, data int, a *Args) bool {
-	r, f, out := &a.Runs, &a.frame, len(a.In)
-	if !a.Ready || r.Strands != 1 || r.Step[data]|r.Step[data+1] != 0 || n%k.step != 0 || n > callSize || !k.takes(n, a) || k.lacks(a, n) {
-		return false
-	}
-	if a.Stream && (misaligned(a.Out[0].P, k.out) != 0 || r.Step[out]%streamAlignment != 0) {
-		return false
-	}
-	most := max(1, runsCall/n)
-	for step := 0; step < r.Steps; step += most {
-		k.load(a, data, 0, n)
-		f.rows = min(most, r.Steps-step)
-		f.in0, f.out = unsafe.Add(f.in0, step*int(r.Step[0])), unsafe.Add(f.out, step*int(r.Step[out]))
-		if data > 1 {
-			f.in1 = unsafe.Add(f.in1, step*int(r.Step[1]))
-		}
-		f.in0Step, f.in1Step, f.outStep = int(r.Step[0]), int(r.Step[1]), int(r.Step[out])
-		k.run(n, f)
-	}
-	a.frame = frame{}
-	return true
-}
-
 // lacks reports whether a data operand is absent that the kernel reads, or writes in
 // runs of n elements which have no room in the scratch.
 func (k *kernel) lacks(a *Args, n int) bool {

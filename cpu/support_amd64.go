@@ -141,7 +141,14 @@ var chooseParamsRows = []Row[ChooseParams[float32]]{{"avx2", AVX2, always(Choose
 // quickParams fills in what runs need for quick codes (internal/gen/quick.go),
 // and reports whether all of them may have those.
 func quickParams(n int, p *runParams, lo, hi float32) bool {
-	return quickParamsAVX2(n, (*float32)(unsafe.Pointer(p)), lo, hi)
+	pitch := int(unsafe.Sizeof(p.first))
+	return quickParamsAVX2(n, (*float32)(unsafe.Pointer(&p.scale)), (*float32)(unsafe.Pointer(&p.zero)), 32, &p.first[0], pitch, lo, hi)
+}
+
+// quickColumnParams does so for n elements, a multiple of 8, whose zero points lie some bytes apart, 8 by 8.
+func quickColumnParams(n int, scale, zero *float32, zeroStep int, p *columnParams, lo, hi float32) bool {
+	zeroBytesAVX2(&p.zeros[0], zero, zeroStep, n)
+	return quickParamsAVX2(n, scale, zero, zeroStep, &p.first[0], int(unsafe.Sizeof(p.first)), lo, hi)
 }
 
 var packingRows = []Row[Packing]{{"avx2", AVX2, always(Packing{unpackByKernel, packByKernel})}}

@@ -1817,10 +1817,9 @@ block7:
 	PREFETCHT1 64(DX)(R11*1)
 
 near10:
-	VPMOVZXWD (DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 16(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
+	VMOVDQU   (DX), Y2
+	VPSLLD    $0x10, Y2, Y1
+	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
@@ -1836,9 +1835,7 @@ near10:
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
 	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
+	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
 	JNE       around11
 	VMOVDQU   Y1, (BX)
@@ -1848,10 +1845,9 @@ around11:
 	VMOVNTDQ Y1, (BX)
 
 stored12:
-	VPMOVZXWD 32(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 48(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
+	VMOVDQU   32(DX), Y2
+	VPSLLD    $0x10, Y2, Y1
+	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
@@ -1867,9 +1863,7 @@ stored12:
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
 	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
+	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
 	JNE       around13
 	VMOVDQU   Y1, 32(BX)
@@ -1879,10 +1873,9 @@ around13:
 	VMOVNTDQ Y1, 32(BX)
 
 stored14:
-	VPMOVZXWD 64(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 80(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
+	VMOVDQU   64(DX), Y2
+	VPSLLD    $0x10, Y2, Y1
+	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
@@ -1898,9 +1891,7 @@ stored14:
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
 	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
+	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
 	JNE       around15
 	VMOVDQU   Y1, 64(BX)
@@ -1910,10 +1901,9 @@ around15:
 	VMOVNTDQ Y1, 64(BX)
 
 stored16:
-	VPMOVZXWD 96(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 112(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
+	VMOVDQU   96(DX), Y2
+	VPSLLD    $0x10, Y2, Y1
+	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
@@ -1929,9 +1919,7 @@ stored16:
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
 	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
+	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
 	JNE       around17
 	VMOVDQU   Y1, 96(BX)

@@ -26150,39 +26150,35 @@ row12:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -26198,37 +26194,33 @@ row14:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -26251,32 +26243,28 @@ row16:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VMOVDQU    (R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y0, Y0
+	VADDPS     Y9, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y1, Y1
-	VPMOVZXWD  32(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VMOVDQU    32(R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y2, Y2
-	VPMOVZXWD  48(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y3, Y3
-	VPMOVZXWD  64(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y9, Y3, Y3
+	VMOVDQU    64(R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y4, Y4
+	VADDPS     Y9, Y5, Y5
 	PREFETCHT0 64(R8)(R12*1)
-	VPMOVZXWD  80(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y5, Y5
-	VPMOVZXWD  96(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
+	VMOVDQU    96(R8)(R11*1), Y9
+	VPSLLD     $0x10, Y9, Y8
+	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y6, Y6
-	VPMOVZXWD  112(R8)(R11*1), Y8
-	VPSLLD     $0x10, Y8, Y8
-	VADDPS     Y8, Y7, Y7
+	VADDPS     Y9, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row16
@@ -26286,35 +26274,31 @@ rows17:
 	JGE  rows19
 
 row18:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y1, Y1
-	VPMOVZXWD 32(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y2, Y2
-	VPMOVZXWD 48(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y3, Y3
-	VPMOVZXWD 64(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y4, Y4
-	VPMOVZXWD 80(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y5, Y5
-	VPMOVZXWD 96(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y6, Y6
-	VPMOVZXWD 112(R8)(R11*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row18
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y9, Y1, Y1
+	VMOVDQU 32(R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y9, Y3, Y3
+	VMOVDQU 64(R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y9, Y5, Y5
+	VMOVDQU 96(R8)(R11*1), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y9, Y7, Y7
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row18
 
 rows19:
 summed8:
@@ -26336,9 +26320,7 @@ final21:
 	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
 	VPSRLD    $0x10, Y8, Y0
-	VPSRLD    $0x10, Y9, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y9, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around24
 	VMOVDQU   Y0, (DX)
@@ -26361,9 +26343,7 @@ stored25:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around26
 	VMOVDQU   Y0, 32(DX)
@@ -26386,9 +26366,7 @@ stored27:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around28
 	VMOVDQU   Y0, 64(DX)
@@ -26411,9 +26389,7 @@ stored29:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around30
 	VMOVDQU   Y0, 96(DX)
@@ -26456,39 +26432,35 @@ row32:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(R8)(R13*1)
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -26503,37 +26475,33 @@ row34:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      (R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      32(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      64(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VPMOVZXWD    80(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y9
+	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
+	VMOVDQU      96(R8)(R12*1), Y10
+	VPSLLD       $0x10, Y10, Y9
+	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R8)(R12*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMULPS       Y9, Y8, Y8
+	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -26543,17 +26511,41 @@ rows35:
 	JMP summed8
 
 special23:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow36
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	VMOVUPS Y4, 128(DX)
-	VMOVUPS Y5, 160(DX)
-	VMOVUPS Y6, 192(DX)
-	VMOVUPS Y7, 224(DX)
-	JMP     stored22
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow36
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y9
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMOVUPS    Y8, (DX)
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y8, Y8
+	VMOVUPS    Y8, 32(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 64(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 96(DX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 128(DX)
+	VUNPCKLPS  Y5, Y4, Y0
+	VUNPCKHPS  Y5, Y4, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 160(DX)
+	VUNPCKLPS  Y7, Y6, Y0
+	VUNPCKHPS  Y7, Y6, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 192(DX)
+	VUNPCKLPS  Y7, Y6, Y0
+	VUNPCKHPS  Y7, Y6, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 224(DX)
+	JMP        stored22
 
 narrow36:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -26576,32 +26568,28 @@ narrow36:
 
 empty38:
 skip37:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip39
-	VPMOVZXWD (DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y5, Y8, Y5
-	VPMOVZXWD 96(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y6, Y8, Y6
-	VPMOVZXWD 112(DX), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y7, Y8, Y7
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip39
+	VMOVDQU (DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y1, Y9, Y1
+	VMOVDQU 32(DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y2, Y8, Y2
+	VADDPS  Y3, Y9, Y3
+	VMOVDQU 64(DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y4, Y8, Y4
+	VADDPS  Y5, Y9, Y5
+	VMOVDQU 96(DX), Y9
+	VPSLLD  $0x10, Y9, Y8
+	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
+	VADDPS  Y6, Y8, Y6
+	VADDPS  Y7, Y9, Y7
 
 skip39:
 	JMP final21
@@ -26689,22 +26677,20 @@ row54:
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -26720,21 +26706,19 @@ row56:
 	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -26757,19 +26741,17 @@ row58:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
+	VMOVDQU    (R8)(R11*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y0, Y0
+	VADDPS     Y5, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
-	VADDPS     Y4, Y1, Y1
-	VPMOVZXWD  32(R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
+	VMOVDQU    32(R8)(R11*1), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y2, Y2
-	VPMOVZXWD  48(R8)(R11*1), Y4
-	VPSLLD     $0x10, Y4, Y4
-	VADDPS     Y4, Y3, Y3
+	VADDPS     Y5, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row58
@@ -26779,23 +26761,21 @@ rows59:
 	JGE  rows61
 
 row60:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y1, Y1
-	VPMOVZXWD 32(R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y2, Y2
-	VPMOVZXWD 48(R8)(R11*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row60
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VMOVDQU 32(R8)(R11*1), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y5, Y3, Y3
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row60
 
 rows61:
 summed50:
@@ -26817,9 +26797,7 @@ final63:
 	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
 	VPSRLD    $0x10, Y4, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y5, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around66
 	VMOVDQU   Y0, (DX)
@@ -26842,9 +26820,7 @@ stored67:
 	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
 	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
 	VPSRLD    $0x10, Y0, Y0
-	VPSRLD    $0x10, Y1, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around68
 	VMOVDQU   Y0, 32(DX)
@@ -26887,22 +26863,20 @@ row70:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -26917,21 +26891,19 @@ row72:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y5
+	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VMOVDQU      32(R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R8)(R12*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMULPS       Y5, Y4, Y4
+	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -26941,13 +26913,25 @@ rows73:
 	JMP summed50
 
 special65:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow74
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VMOVUPS Y2, 64(DX)
-	VMOVUPS Y3, 96(DX)
-	JMP     stored64
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow74
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y4
+	VMOVUPS    Y4, (DX)
+	VUNPCKLPS  Y1, Y0, Y4
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y4, Y4
+	VMOVUPS    Y4, 32(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y0, Y0
+	VMOVUPS    Y0, 64(DX)
+	VUNPCKLPS  Y3, Y2, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VMOVUPS    Y0, 96(DX)
+	JMP        stored64
 
 narrow74:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -26966,20 +26950,18 @@ narrow74:
 
 empty76:
 skip75:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip77
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y1, Y4, Y1
-	VPMOVZXWD 32(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y2, Y4, Y2
-	VPMOVZXWD 48(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y3, Y4, Y3
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip77
+	VMOVDQU (DX), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y0, Y4, Y0
+	VADDPS  Y1, Y5, Y1
+	VMOVDQU 32(DX), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	VADDPS  Y2, Y4, Y2
+	VADDPS  Y3, Y5, Y3
 
 skip77:
 	JMP final63
@@ -27060,15 +27042,14 @@ row92:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row92
@@ -27083,13 +27064,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27099,13 +27079,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27115,13 +27094,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27131,13 +27109,12 @@ row94:
 	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
 	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27160,13 +27137,12 @@ row96:
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
+	VMOVDQU    (R8)(R11*1), Y3
+	VPSLLD     $0x10, Y3, Y2
+	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
+	VADDPS     Y3, Y1, Y1
 	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y2
-	VPSLLD     $0x10, Y2, Y2
-	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row96
@@ -27176,50 +27152,46 @@ rows97:
 	JGE  rows99
 
 row98:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows99
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(R8)(R11*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row98
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JGE     rows99
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JGE     rows99
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JGE     rows99
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row98
 
 rows99:
 summed88:
@@ -27241,9 +27213,7 @@ final101:
 	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
 	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
 	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VPBLENDW  $0xaa, Y3, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around104
 	VMOVDQU   Y0, (DX)
@@ -27286,15 +27256,14 @@ row106:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   (R8)(R13*1)
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row106
@@ -27308,13 +27277,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27323,13 +27291,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27338,13 +27305,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27353,13 +27319,12 @@ row108:
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
+	VMOVDQU      (R8)(R12*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R8)(R12*1), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
@@ -27369,11 +27334,17 @@ rows109:
 	JMP summed88
 
 special103:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow110
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	JMP     stored102
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow110
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y2
+	VMOVUPS    Y2, (DX)
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y2, Y2
+	VMOVUPS    Y2, 32(DX)
+	JMP        stored102
 
 narrow110:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -27390,14 +27361,13 @@ narrow110:
 
 empty112:
 skip111:
-	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip113
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y0, Y2, Y0
-	VPMOVZXWD 16(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y1, Y2, Y1
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip113
+	VMOVDQU (DX), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y0, Y2, Y0
+	VADDPS  Y1, Y3, Y1
 
 skip113:
 	JMP final101

@@ -48,13 +48,12 @@ turn7:
 	MOVQ SI, R11
 
 strand10:
-	VBROADCASTSS (R11), Z7
+	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
 	VBROADCASTSS 2560(R11), Z3
 	VBROADCASTSS 3072(R11), Z4
 	VBROADCASTSS 3584(R11), Z5
-	VPBROADCASTD 4096(R11), Z6
 	MOVQ         104(CX), R9
 
 block8:
@@ -67,18 +66,18 @@ block8:
 	PREFETCHT1 192(DX)(R12*1)
 
 near11:
-	VMOVUPS       (DX), Z6
+	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
 	VMOVUPS       192(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z7, Z3, Z7
+	VMAXPS        Z7, Z2, Z7
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z3, Z8
 	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
 	VMINPS        Z9, Z3, Z9
 	VMAXPS        Z9, Z2, Z9
 	VMULPS        Z5, Z9, Z8
@@ -88,33 +87,33 @@ near11:
 	VMULPS        Z5, Z10, Z9
 	VFMADD231PS   Z4, Z10, Z9
 	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
 	VCMPPS        $0x07, Z9, Z9, K4
 	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K4, Z11
 	VXORPS        Z9, Z9, Z9
-	VFMADD231PS   Z7, Z10, Z9
+	VFMADD231PS   Z6, Z10, Z9
 	VXORPS        Z10, Z10, Z10
-	VFMADD231PS   Z7, Z6, Z10
-	VXORPS        Z6, Z6, Z6
-	VFMADD231PS   Z7, Z8, Z6
+	VFMADD231PS   Z6, Z7, Z10
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z6, Z8, Z7
 	VXORPS        Z8, Z8, Z8
-	VFMADD231PS   Z7, Z11, Z8
+	VFMADD231PS   Z6, Z11, Z8
 	CMPB          76(CX), $0x00
 	JNE           around12
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
-	VMOVDQU64     Z6, 128(BX)
+	VMOVDQU64     Z7, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
 	JMP           stored13
 
 around12:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
-	VMOVNTDQ Z6, 128(BX)
+	VMOVNTDQ Z7, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
 stored13:
@@ -373,12 +372,6 @@ row:
 	VMULPS       Z0, Z10, Z10
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x18, Z14, Z14
-	VPSRLD       $0x08, Z14, Z15
-	VPORD        Z15, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
 
 block32:
 	CMPQ       AX, $0x00000040
@@ -1077,13 +1070,12 @@ turn7:
 	MOVQ SI, R11
 
 strand10:
-	VBROADCASTSS (R11), Z7
+	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
 	VBROADCASTSS 2560(R11), Z3
 	VBROADCASTSS 3072(R11), Z4
 	VBROADCASTSS 3584(R11), Z5
-	VPBROADCASTD 4096(R11), Z6
 	MOVQ         104(CX), R9
 
 block8:
@@ -1094,18 +1086,18 @@ block8:
 	PREFETCHT1 64(DX)(R12*1)
 
 near11:
-	VCVTPH2PS     (DX), Z6
+	VCVTPH2PS     (DX), Z7
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
 	VCVTPH2PS     96(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z7, Z3, Z7
+	VMAXPS        Z7, Z2, Z7
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z3, Z8
 	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
 	VMINPS        Z9, Z3, Z9
 	VMAXPS        Z9, Z2, Z9
 	VMULPS        Z5, Z9, Z8
@@ -1115,37 +1107,37 @@ near11:
 	VMULPS        Z5, Z10, Z9
 	VFMADD231PS   Z4, Z10, Z9
 	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
 	VCMPPS        $0x07, Z9, Z9, K4
 	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K4, Z11
 	VXORPS        Z9, Z9, Z9
-	VFMADD231PS   Z7, Z10, Z9
+	VFMADD231PS   Z6, Z10, Z9
 	VXORPS        Z10, Z10, Z10
-	VFMADD231PS   Z7, Z6, Z10
-	VXORPS        Z6, Z6, Z6
-	VFMADD231PS   Z7, Z8, Z6
+	VFMADD231PS   Z6, Z7, Z10
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z6, Z8, Z7
 	VXORPS        Z8, Z8, Z8
-	VFMADD231PS   Z7, Z11, Z8
+	VFMADD231PS   Z6, Z11, Z8
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
-	VCVTPS2PH     $0x00, Z6, Y6
+	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
 	JNE           around12
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
-	VMOVDQU64     Y6, 64(BX)
+	VMOVDQU64     Y7, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
 	JMP           stored13
 
 around12:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
-	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
 stored13:
@@ -1366,28 +1358,133 @@ one1:
 	VBROADCASTSS 64(CX), Z9
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none31
+	LEAQ  16640(R8), R9
+
+block32:
+	CMPQ       AX, $0x00000040
+	JLT        blocks33
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near34
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near34:
+	VCVTPH2PS   (DX), Z10
+	VCVTPH2PS   32(DX), Z11
+	VCVTPH2PS   64(DX), Z12
+	VCVTPH2PS   96(DX), Z13
+	VMOVUPS     (R8), Z14
+	VMOVUPS     4160(R8), Z16
+	VMOVUPS     8320(R8), Z15
+	VMOVUPS     12480(R8), Z17
+	VMINPS      Z10, Z16, Z10
+	VMAXPS      Z10, Z14, Z10
+	VMULPS      Z17, Z10, Z14
+	VFMADD231PS Z15, Z10, Z14
+	VMOVUPS     64(R8), Z10
+	VMOVUPS     4224(R8), Z16
+	VMOVUPS     8384(R8), Z15
+	VMOVUPS     12544(R8), Z17
+	VMINPS      Z11, Z16, Z11
+	VMAXPS      Z11, Z10, Z11
+	VMULPS      Z17, Z11, Z10
+	VFMADD231PS Z15, Z11, Z10
+	VMOVUPS     128(R8), Z11
+	VMOVUPS     4288(R8), Z16
+	VMOVUPS     8448(R8), Z15
+	VMOVUPS     12608(R8), Z17
+	VMINPS      Z12, Z16, Z12
+	VMAXPS      Z12, Z11, Z12
+	VMULPS      Z17, Z12, Z11
+	VFMADD231PS Z15, Z12, Z11
+	VMOVUPS     192(R8), Z12
+	VMOVUPS     4352(R8), Z16
+	VMOVUPS     8512(R8), Z15
+	VMOVUPS     12672(R8), Z17
+	VMINPS      Z13, Z16, Z13
+	VMAXPS      Z13, Z12, Z13
+	VMULPS      Z17, Z13, Z12
+	VFMADD231PS Z15, Z13, Z12
+	CMPB        72(CX), $0x00
+	JEQ         loaded35
+	VMOVUPS     (SI), Z0
+	VMOVUPS     64(SI), Z1
+	VMOVUPS     128(SI), Z2
+	VMOVUPS     192(SI), Z3
+
+loaded35:
+	VCMPPS        $0x07, Z14, Z14, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z14, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z14
+	VXORPS        Z12, Z12, Z12
+	VFMADD231PS   Z0, Z13, Z12
+	VXORPS        Z13, Z13, Z13
+	VFMADD231PS   Z1, Z10, Z13
+	VXORPS        Z10, Z10, Z10
+	VFMADD231PS   Z2, Z11, Z10
+	VXORPS        Z11, Z11, Z11
+	VFMADD231PS   Z3, Z14, Z11
+	VCVTPS2PH     $0x00, Z12, Y12
+	VCVTPS2PH     $0x00, Z13, Y13
+	VCVTPS2PH     $0x00, Z10, Y10
+	VCVTPS2PH     $0x00, Z11, Y11
+	CMPB          76(CX), $0x00
+	JNE           around36
+	VMOVDQU64     Y12, (BX)
+	VMOVDQU64     Y13, 32(BX)
+	VMOVDQU64     Y10, 64(BX)
+	VMOVDQU64     Y11, 96(BX)
+	JMP           stored37
+
+around36:
+	VMOVNTDQ Y12, (BX)
+	VMOVNTDQ Y13, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
+
+stored37:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000040, R9
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block32
+
+blocks33:
+none31:
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide38
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide38
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide38
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide38
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide38
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide38
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide38
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1398,7 +1495,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide38
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1407,23 +1504,17 @@ row:
 	VMULPS       Z0, Z10, Z10
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x18, Z14, Z14
-	VPSRLD       $0x08, Z14, Z15
-	VPORD        Z15, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
 
-block32:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near41:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -1465,68 +1556,68 @@ near34:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around42
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored36
+	JMP           stored43
 
-around35:
+around42:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored36:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block39
 
-blocks33:
-divide31:
-block37:
+blocks40:
+divide38:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded47
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded48:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal49
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided50
 
-reciprocal42:
+reciprocal49:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -1540,7 +1631,7 @@ reciprocal42:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided43:
+divided50:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1574,56 +1665,56 @@ divided43:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around51
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored45
+	JMP           stored52
 
-around44:
+around51:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored45:
+stored52:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block44
 
-blocks38:
-some46:
+blocks45:
+some53:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done54
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded55
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded56
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded56:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal57
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided51
+	JMP         divided58
 
-reciprocal50:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided51:
+divided58:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -1638,9 +1729,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some53
 
-done47:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1707,13 +1798,12 @@ turn7:
 	MOVQ SI, R11
 
 strand10:
-	VBROADCASTSS (R11), Z13
+	VBROADCASTSS (R11), Z12
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z8
 	VBROADCASTSS 2560(R11), Z9
 	VBROADCASTSS 3072(R11), Z10
 	VBROADCASTSS 3584(R11), Z11
-	VPBROADCASTD 4096(R11), Z12
 	MOVQ         104(CX), R9
 
 block8:
@@ -1725,19 +1815,19 @@ block8:
 
 near11:
 	VMOVDQU32     (DX), Z14
-	VPSLLD        $0x10, Z14, Z12
+	VPSLLD        $0x10, Z14, Z13
 	VPANDD        Z0, Z14, Z14
 	VMOVDQU32     64(DX), Z16
 	VPSLLD        $0x10, Z16, Z15
 	VPANDD        Z0, Z16, Z16
-	VMINPS        Z12, Z9, Z12
-	VMAXPS        Z12, Z8, Z12
-	VMULPS        Z11, Z12, Z17
-	VFMADD231PS   Z10, Z12, Z17
+	VMINPS        Z13, Z9, Z13
+	VMAXPS        Z13, Z8, Z13
+	VMULPS        Z11, Z13, Z17
+	VFMADD231PS   Z10, Z13, Z17
 	VMINPS        Z14, Z9, Z14
 	VMAXPS        Z14, Z8, Z14
-	VMULPS        Z11, Z14, Z12
-	VFMADD231PS   Z10, Z14, Z12
+	VMULPS        Z11, Z14, Z13
+	VFMADD231PS   Z10, Z14, Z13
 	VMINPS        Z15, Z9, Z15
 	VMAXPS        Z15, Z8, Z15
 	VMULPS        Z11, Z15, Z14
@@ -1747,37 +1837,37 @@ near11:
 	VMULPS        Z11, Z16, Z15
 	VFMADD231PS   Z10, Z16, Z15
 	VCMPPS        $0x07, Z17, Z17, K1
-	VCMPPS        $0x07, Z12, Z12, K2
+	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
 	VCMPPS        $0x07, Z15, Z15, K4
 	VRNDSCALEPS.Z $0x08, Z17, K1, Z16
-	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K2, Z13
 	VRNDSCALEPS.Z $0x08, Z14, K3, Z14
 	VRNDSCALEPS.Z $0x08, Z15, K4, Z17
 	VXORPS        Z15, Z15, Z15
-	VFMADD231PS   Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
 	VXORPS        Z16, Z16, Z16
-	VFMADD231PS   Z13, Z12, Z16
-	VXORPS        Z12, Z12, Z12
-	VFMADD231PS   Z13, Z14, Z12
+	VFMADD231PS   Z12, Z13, Z16
+	VXORPS        Z13, Z13, Z13
+	VFMADD231PS   Z12, Z14, Z13
 	VXORPS        Z14, Z14, Z14
-	VFMADD231PS   Z13, Z17, Z14
+	VFMADD231PS   Z12, Z17, Z14
 	VPTESTMD      Z1, Z15, K1
 	VPADDD        Z2, Z15, Z17
 	VPADDD        Z3, Z15, K1, Z17
 	VPTESTMD      Z1, Z16, K1
 	VPADDD        Z2, Z16, Z15
 	VPADDD        Z3, Z16, K1, Z15
-	VPTESTMD      Z1, Z12, K1
-	VPADDD        Z2, Z12, Z16
-	VPADDD        Z3, Z12, K1, Z16
+	VPTESTMD      Z1, Z13, K1
+	VPADDD        Z2, Z13, Z16
+	VPADDD        Z3, Z13, K1, Z16
 	VPTESTMD      Z1, Z14, K1
-	VPADDD        Z2, Z14, Z12
-	VPADDD        Z3, Z14, K1, Z12
+	VPADDD        Z2, Z14, Z13
+	VPADDD        Z3, Z14, K1, Z13
 	VMOVDQA64     Z17, Z14
 	VPERMT2W      Z15, Z4, Z14
 	VMOVDQA64     Z16, Z15
-	VPERMT2W      Z12, Z4, Z15
+	VPERMT2W      Z13, Z4, Z15
 	CMPB          76(CX), $0x00
 	JNE           around12
 	VMOVDQU64     Z14, (BX)
@@ -2031,28 +2121,145 @@ one1:
 	VBROADCASTSS 64(CX), Z14
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none31
+	LEAQ  16640(R8), R9
+
+block32:
+	CMPQ       AX, $0x00000040
+	JLT        blocks33
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near34
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near34:
+	VPMOVZXWD   (DX), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   32(DX), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   64(DX), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   96(DX), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VMOVUPS     (R8), Z19
+	VMOVUPS     4160(R8), Z21
+	VMOVUPS     8320(R8), Z20
+	VMOVUPS     12480(R8), Z22
+	VMINPS      Z15, Z21, Z15
+	VMAXPS      Z15, Z19, Z15
+	VMULPS      Z22, Z15, Z19
+	VFMADD231PS Z20, Z15, Z19
+	VMOVUPS     64(R8), Z15
+	VMOVUPS     4224(R8), Z21
+	VMOVUPS     8384(R8), Z20
+	VMOVUPS     12544(R8), Z22
+	VMINPS      Z16, Z21, Z16
+	VMAXPS      Z16, Z15, Z16
+	VMULPS      Z22, Z16, Z15
+	VFMADD231PS Z20, Z16, Z15
+	VMOVUPS     128(R8), Z16
+	VMOVUPS     4288(R8), Z21
+	VMOVUPS     8448(R8), Z20
+	VMOVUPS     12608(R8), Z22
+	VMINPS      Z17, Z21, Z17
+	VMAXPS      Z17, Z16, Z17
+	VMULPS      Z22, Z17, Z16
+	VFMADD231PS Z20, Z17, Z16
+	VMOVUPS     192(R8), Z17
+	VMOVUPS     4352(R8), Z21
+	VMOVUPS     8512(R8), Z20
+	VMOVUPS     12672(R8), Z22
+	VMINPS      Z18, Z21, Z18
+	VMAXPS      Z18, Z17, Z18
+	VMULPS      Z22, Z18, Z17
+	VFMADD231PS Z20, Z18, Z17
+	CMPB        72(CX), $0x00
+	JEQ         loaded35
+	VMOVUPS     (SI), Z0
+	VMOVUPS     64(SI), Z4
+	VMOVUPS     128(SI), Z7
+	VMOVUPS     192(SI), Z8
+
+loaded35:
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z19
+	VXORPS        Z17, Z17, Z17
+	VFMADD231PS   Z0, Z18, Z17
+	VXORPS        Z18, Z18, Z18
+	VFMADD231PS   Z4, Z15, Z18
+	VXORPS        Z15, Z15, Z15
+	VFMADD231PS   Z7, Z16, Z15
+	VXORPS        Z16, Z16, Z16
+	VFMADD231PS   Z8, Z19, Z16
+	VPTESTMD      Z1, Z17, K1
+	VPADDD        Z2, Z17, Z19
+	VPADDD        Z3, Z17, K1, Z19
+	VPTESTMD      Z1, Z18, K1
+	VPADDD        Z2, Z18, Z17
+	VPADDD        Z3, Z18, K1, Z17
+	VPTESTMD      Z1, Z15, K1
+	VPADDD        Z2, Z15, Z18
+	VPADDD        Z3, Z15, K1, Z18
+	VPTESTMD      Z1, Z16, K1
+	VPADDD        Z2, Z16, Z15
+	VPADDD        Z3, Z16, K1, Z15
+	VMOVDQA64     Z19, Z16
+	VPERMT2W      Z17, Z6, Z16
+	VMOVDQA64     Z18, Z17
+	VPERMT2W      Z15, Z6, Z17
+	CMPB          76(CX), $0x00
+	JNE           around36
+	VMOVDQU64     Z16, (BX)
+	VMOVDQU64     Z17, 64(BX)
+	JMP           stored37
+
+around36:
+	VMOVNTDQ Z16, (BX)
+	VMOVNTDQ Z17, 64(BX)
+
+stored37:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000040, R9
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block32
+
+blocks33:
+none31:
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide38
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide38
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide38
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide38
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide38
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide38
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide38
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -2063,7 +2270,7 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide38
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z0, Z18, Z17
 	VFNMADD231PS Z0, Z17, Z18
@@ -2072,23 +2279,17 @@ row:
 	VMULPS       Z0, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z0, Z16, Z16
-	VCVTPS2DQ    Z9, Z19
-	VPSLLD       $0x18, Z19, Z19
-	VPSRLD       $0x08, Z19, Z20
-	VPORD        Z20, Z19, Z19
-	VPSRLD       $0x10, Z19, Z20
-	VPORD        Z20, Z19, Z19
 
-block32:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near41:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -2146,51 +2347,51 @@ near34:
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around42
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored36
+	JMP           stored43
 
-around35:
+around42:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored36:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block39
 
-blocks33:
-divide31:
-block37:
+blocks40:
+divide38:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded47
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded40:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded41:
+loaded48:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2200,14 +2401,14 @@ loaded41:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal49
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z4, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided43
+	JMP       divided50
 
-reciprocal42:
+reciprocal49:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -2221,7 +2422,7 @@ reciprocal42:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided43:
+divided50:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -2275,53 +2476,53 @@ divided43:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around51
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored45
+	JMP           stored52
 
-around44:
+around51:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored45:
+stored52:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block44
 
-blocks38:
-some46:
+blocks45:
+some53:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done54
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded55
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded55:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded56
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded49:
+loaded56:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal57
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided51
+	JMP         divided58
 
-reciprocal50:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided51:
+divided58:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -2342,9 +2543,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some53
 
-done47:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3409,7 +3610,7 @@ last:
 	RET
 
 // func fakeQuantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -3437,13 +3638,12 @@ turn7:
 	MOVQ SI, R10
 
 strand10:
-	VBROADCASTSS (R10), Y7
+	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -3459,34 +3659,34 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
+	VROUNDPS    $0x08, Y7, Y9
+	VXORPS      Y7, Y7, Y7
+	VFMADD231PS Y6, Y8, Y7
 	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
+	VFMADD231PS Y6, Y9, Y8
 	CMPB        76(CX), $0x00
 	JNE         around13
-	VMOVDQU     Y6, (BX)(R11*4)
+	VMOVDQU     Y7, (BX)(R11*4)
 	VMOVDQU     Y8, 32(BX)(R11*4)
 	JMP         stored14
 
 around13:
-	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, (BX)(R11*4)
 	VMOVNTDQ Y8, 32(BX)(R11*4)
 
 stored14:
@@ -3731,12 +3931,6 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
 block35:
 	CMPQ       AX, $0x00000010
@@ -4087,7 +4281,7 @@ last:
 	RET
 
 // func fakeQuantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
+// Requires: AVX, F16C, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4115,13 +4309,12 @@ turn7:
 	MOVQ SI, R10
 
 strand10:
-	VBROADCASTSS (R10), Y7
+	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -4135,36 +4328,36 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VCVTPH2PS   (DX)(R11*2), Y6
+	VCVTPH2PS   (DX)(R11*2), Y7
 	VCVTPH2PS   16(DX)(R11*2), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
+	VROUNDPS    $0x08, Y7, Y9
+	VXORPS      Y7, Y7, Y7
+	VFMADD231PS Y6, Y8, Y7
 	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
+	VFMADD231PS Y6, Y9, Y8
+	VCVTPS2PH   $0x00, Y7, X7
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
 	JNE         around13
-	VMOVDQU     X6, (BX)(R11*2)
+	VMOVDQU     X7, (BX)(R11*2)
 	VMOVDQU     X8, 16(BX)(R11*2)
 	JMP         stored14
 
 around13:
-	VMOVNTDQ X6, (BX)(R11*2)
+	VMOVNTDQ X7, (BX)(R11*2)
 	VMOVNTDQ X8, 16(BX)(R11*2)
 
 stored14:
@@ -4374,35 +4567,107 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none34
+	LEAQ  16640(R8), R9
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near37
+	PREFETCHT1 (DX)(R10*1)
+
+near37:
+	VCVTPH2PS   (DX), Y6
+	VCVTPH2PS   16(DX), Y7
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y10
+	VMOVUPS     8320(R8), Y9
+	VMOVUPS     12480(R8), Y11
+	VMINPS      Y6, Y10, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      Y11, Y6, Y8
+	VFMADD231PS Y9, Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y10
+	VMOVUPS     8352(R8), Y9
+	VMOVUPS     12512(R8), Y11
+	VMINPS      Y7, Y10, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      Y11, Y7, Y6
+	VFMADD231PS Y9, Y7, Y6
+	CMPB        72(CX), $0x00
+	JEQ         loaded38
+	VMOVUPS     (SI), Y0
+	VMOVUPS     32(SI), Y1
+
+loaded38:
+	VCMPPS      $0x07, Y8, Y8, Y7
+	VCMPPS      $0x07, Y6, Y6, Y9
+	VANDPS      Y8, Y7, Y7
+	VANDPS      Y6, Y9, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VROUNDPS    $0x08, Y6, Y8
+	VXORPS      Y6, Y6, Y6
+	VFMADD231PS Y0, Y7, Y6
+	VXORPS      Y7, Y7, Y7
+	VFMADD231PS Y1, Y8, Y7
+	VCVTPS2PH   $0x00, Y6, X6
+	VCVTPS2PH   $0x00, Y7, X7
+	CMPB        76(CX), $0x00
+	JNE         around39
+	VMOVDQU     X6, (BX)
+	VMOVDQU     X7, 16(BX)
+	JMP         stored40
+
+around39:
+	VMOVNTDQ X6, (BX)
+	VMOVNTDQ X7, 16(BX)
+
+stored40:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+none34:
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide41
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide41
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide41
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide41
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide41
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide41
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide41
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide41
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -4411,22 +4676,16 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
-block35:
+block42:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks43
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near44
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near44:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -4450,55 +4709,55 @@ near37:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around45
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored39
+	JMP         stored46
 
-around38:
+around45:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored39:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block42
 
-blocks36:
-divide34:
-block40:
+blocks43:
+divide41:
+block47:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded50
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded51
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded51:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal45
+	JNE       reciprocal52
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
+	JMP       divided53
 
-reciprocal45:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4506,7 +4765,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided53:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -4526,24 +4785,24 @@ divided46:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around54
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored48
+	JMP       stored55
 
-around47:
+around54:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored48:
+stored55:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block47
 
-blocks41:
+blocks48:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4588,13 +4847,12 @@ turn7:
 	MOVQ SI, R10
 
 strand10:
-	VBROADCASTSS (R10), Y7
+	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -4608,47 +4866,44 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VPMOVZXWD   (DX)(R11*2), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   16(DX)(R11*2), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMOVDQU     (DX)(R11*2), Y8
+	VPSLLD      $0x10, Y8, Y7
+	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
+	VROUNDPS    $0x08, Y7, Y9
+	VXORPS      Y7, Y7, Y7
+	VFMADD231PS Y6, Y8, Y7
 	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
+	VFMADD231PS Y6, Y9, Y8
+	VPSRLD      $0x10, Y7, Y9
 	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
+	VPADDD      Y7, Y9, Y9
 	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD      $0x10, Y8, Y7
+	VPAND       all32_1<>+0(SB), Y7, Y7
+	VPADDD      Y8, Y7, Y7
+	VPADDD      all32_7fff<>+0(SB), Y7, Y7
 	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
+	VPBLENDW    $0xaa, Y7, Y8, Y8
 	CMPB        76(CX), $0x00
 	JNE         around13
-	VMOVDQU     Y6, (BX)(R11*2)
+	VMOVDQU     Y8, (BX)(R11*2)
 	JMP         stored14
 
 around13:
-	VMOVNTDQ Y6, (BX)(R11*2)
+	VMOVNTDQ Y8, (BX)(R11*2)
 
 stored14:
 	ADDQ $0x00000010, R11
@@ -4692,15 +4947,14 @@ near19:
 	XORQ R11, R11
 
 group20:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	VMOVDQU (DX)(R11*2), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided22
 
 reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -4740,9 +4994,7 @@ divided22:
 	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
 	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
 	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
+	VPBLENDW  $0xaa, Y7, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around23
 	VMOVDQU   Y4, (BX)(R11*2)
@@ -4885,35 +5137,117 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none34
+	LEAQ  16640(R8), R9
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near37
+	PREFETCHT1 (DX)(R10*1)
+
+near37:
+	VPMOVZXWD   (DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   16(DX), Y7
+	VPSLLD      $0x10, Y7, Y7
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y10
+	VMOVUPS     8320(R8), Y9
+	VMOVUPS     12480(R8), Y11
+	VMINPS      Y6, Y10, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      Y11, Y6, Y8
+	VFMADD231PS Y9, Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y10
+	VMOVUPS     8352(R8), Y9
+	VMOVUPS     12512(R8), Y11
+	VMINPS      Y7, Y10, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      Y11, Y7, Y6
+	VFMADD231PS Y9, Y7, Y6
+	CMPB        72(CX), $0x00
+	JEQ         loaded38
+	VMOVUPS     (SI), Y0
+	VMOVUPS     32(SI), Y1
+
+loaded38:
+	VCMPPS      $0x07, Y8, Y8, Y7
+	VCMPPS      $0x07, Y6, Y6, Y9
+	VANDPS      Y8, Y7, Y7
+	VANDPS      Y6, Y9, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VROUNDPS    $0x08, Y6, Y8
+	VXORPS      Y6, Y6, Y6
+	VFMADD231PS Y0, Y7, Y6
+	VXORPS      Y7, Y7, Y7
+	VFMADD231PS Y1, Y8, Y7
+	VPSRLD      $0x10, Y6, Y8
+	VPAND       all32_1<>+0(SB), Y8, Y8
+	VPADDD      Y6, Y8, Y8
+	VPADDD      all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD      $0x10, Y7, Y6
+	VPAND       all32_1<>+0(SB), Y6, Y6
+	VPADDD      Y7, Y6, Y6
+	VPADDD      all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD      $0x10, Y8, Y7
+	VPSRLD      $0x10, Y6, Y6
+	VPACKUSDW   Y6, Y7, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around39
+	VMOVDQU     Y6, (BX)
+	JMP         stored40
+
+around39:
+	VMOVNTDQ Y6, (BX)
+
+stored40:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+none34:
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide41
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide41
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide41
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide41
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide41
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide41
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide41
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide41
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -4922,22 +5256,16 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
-block35:
+block42:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks43
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near44
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near44:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -4973,55 +5301,55 @@ near37:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around45
 	VMOVDQU     Y10, (BX)
-	JMP         stored39
+	JMP         stored46
 
-around38:
+around45:
 	VMOVNTDQ Y10, (BX)
 
-stored39:
+stored46:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block42
 
-blocks36:
-divide34:
-block40:
+blocks43:
+divide41:
+block47:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded50
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded51
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded51:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal45
+	JNE       reciprocal52
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
+	JMP       divided53
 
-reciprocal45:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5029,7 +5357,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided53:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5063,22 +5391,22 @@ divided46:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around54
 	VMOVDQU   Y6, (BX)
-	JMP       stored48
+	JMP       stored55
 
-around47:
+around54:
 	VMOVNTDQ Y6, (BX)
 
-stored48:
+stored55:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block47
 
-blocks41:
+blocks48:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -50,6 +50,7 @@ type frame struct {
 	kind       uint8          // which type codes have, of those that the kernel reads
 	half       uint8          // and elements of 16 bits
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
+	columns    unsafe.Pointer // what quick codes of each element of the rows are made of, or nil
 }
 
 // runParams is the parameters of many runs.
@@ -60,11 +61,22 @@ type runParams struct {
 	last    [maxRuns]float32
 	inverse [maxRuns]float32
 	rest    [maxRuns]float32
-	zeros   [maxRuns]uint32 // in each byte that of the zero point
+}
+
+// columnParams is what quick codes of elements with a scale each are made of.
+type columnParams struct {
+	first   [quickColumns + 16]float32 // what quick codes are made of
+	last    [quickColumns + 16]float32
+	inverse [quickColumns + 16]float32
+	rest    [quickColumns + 16]float32
+	zeros   [quickColumns]uint8 // the lowest bytes of zero points
 }
 
 // maxRuns is how many runs a kernel handles in one call at most.
 const maxRuns = 128
+
+// quickColumns is how many elements columnParams are of.
+const quickColumns = 1024
 
 // What quick codes ask for: the length of a run, the bits of scales and of bounds.
 const (

@@ -51,12 +51,13 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 1024(R11), Z4
+	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
 	VBROADCASTSS 2560(R11), Z5
 	VBROADCASTSS 3072(R11), Z6
 	VBROADCASTSS 3584(R11), Z7
-	VPBROADCASTD 4096(R11), Z8
+	VCVTPS2DQ    Z8, Z8
+	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
 block8:
@@ -360,11 +361,7 @@ row:
 	VSUBPS       Z6, Z11, Z13
 	VMULPS       Z2, Z13, Z13
 	VCVTPS2DQ    Z6, Z16
-	VPSLLD       $0x18, Z16, Z16
-	VPSRLD       $0x08, Z16, Z17
-	VPORD        Z17, Z16, Z16
-	VPSRLD       $0x10, Z16, Z17
-	VPORD        Z17, Z16, Z16
+	VPBROADCASTB X16, Z16
 
 block32:
 	CMPQ       AX, $0x00000040
@@ -1068,12 +1065,13 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 1024(R11), Z4
+	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
 	VBROADCASTSS 2560(R11), Z5
 	VBROADCASTSS 3072(R11), Z6
 	VBROADCASTSS 3584(R11), Z7
-	VPBROADCASTD 4096(R11), Z8
+	VCVTPS2DQ    Z8, Z8
+	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
 block8:
@@ -1331,28 +1329,110 @@ one1:
 	VBROADCASTSS 64(CX), Z11
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none31
+	LEAQ  16640(R8), R9
+
+block32:
+	CMPQ       AX, $0x00000040
+	JLT        blocks33
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near34
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near34:
+	VCVTPH2PS   (DX), Z12
+	VCVTPH2PS   32(DX), Z13
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
+	VMOVUPS     (R8), Z16
+	VMOVUPS     4160(R8), Z18
+	VMOVUPS     8320(R8), Z17
+	VMOVUPS     12480(R8), Z19
+	VMINPS      Z12, Z18, Z12
+	VMAXPS      Z12, Z16, Z12
+	VMULPS      Z19, Z12, Z16
+	VFMADD231PS Z17, Z12, Z16
+	VMOVUPS     64(R8), Z12
+	VMOVUPS     4224(R8), Z18
+	VMOVUPS     8384(R8), Z17
+	VMOVUPS     12544(R8), Z19
+	VMINPS      Z13, Z18, Z13
+	VMAXPS      Z13, Z12, Z13
+	VMULPS      Z19, Z13, Z12
+	VFMADD231PS Z17, Z13, Z12
+	VMOVUPS     128(R8), Z13
+	VMOVUPS     4288(R8), Z18
+	VMOVUPS     8448(R8), Z17
+	VMOVUPS     12608(R8), Z19
+	VMINPS      Z14, Z18, Z14
+	VMAXPS      Z14, Z13, Z14
+	VMULPS      Z19, Z14, Z13
+	VFMADD231PS Z17, Z14, Z13
+	VMOVUPS     192(R8), Z14
+	VMOVUPS     4352(R8), Z18
+	VMOVUPS     8512(R8), Z17
+	VMOVUPS     12672(R8), Z19
+	VMINPS      Z15, Z18, Z15
+	VMAXPS      Z15, Z14, Z15
+	VMULPS      Z19, Z15, Z14
+	VFMADD231PS Z17, Z15, Z14
+	VCVTPS2DQ   Z16, Z15
+	VCVTPS2DQ   Z12, Z12
+	VCVTPS2DQ   Z13, Z13
+	VCVTPS2DQ   Z14, Z14
+	VPACKSSDW   Z12, Z15, Z12
+	VPACKSSDW   Z14, Z13, Z13
+	VPANDD      Z0, Z12, Z12
+	VPANDD      Z0, Z13, Z13
+	VPACKUSWB   Z13, Z12, Z12
+	VPERMD      Z12, Z1, Z12
+	VPADDB      (R9), Z12, Z12
+	CMPB        76(CX), $0x00
+	JNE         around35
+	VMOVDQU64   Z12, (BX)
+	JMP         stored36
+
+around35:
+	VMOVNTDQ Z12, (BX)
+
+stored36:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000040, R9
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block32
+
+blocks33:
+none31:
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide37
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide37
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide37
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide37
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide37
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide37
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide37
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -1363,7 +1443,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide37
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -1373,22 +1453,18 @@ row:
 	VSUBPS       Z6, Z11, Z13
 	VMULPS       Z2, Z13, Z13
 	VCVTPS2DQ    Z6, Z16
-	VPSLLD       $0x18, Z16, Z16
-	VPSRLD       $0x08, Z16, Z17
-	VPORD        Z17, Z16, Z16
-	VPSRLD       $0x10, Z16, Z17
-	VPORD        Z17, Z16, Z16
+	VPBROADCASTB X16, Z16
 
-block32:
+block38:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near40:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -1421,62 +1497,62 @@ near34:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around41
 	VMOVDQU64   Z17, (BX)
-	JMP         stored36
+	JMP         stored42
 
-around35:
+around41:
 	VMOVNTDQ Z17, (BX)
 
-stored36:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block38
 
-blocks33:
-divide31:
-block37:
+blocks39:
+divide37:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks44
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near45
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded46
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded40:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded47
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded41:
+loaded47:
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal48
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided43
+	JMP       divided49
 
-reciprocal42:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -1490,7 +1566,7 @@ reciprocal42:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided43:
+divided49:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -1522,50 +1598,50 @@ divided43:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around50
 	VMOVDQU64     Z12, (BX)
-	JMP           stored45
+	JMP           stored51
 
-around44:
+around50:
 	VMOVNTDQ Z12, (BX)
 
-stored45:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block43
 
-blocks38:
-some46:
+blocks44:
+some52:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded48:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded49:
+loaded55:
 	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal56
 	VDIVPS      Z2, Z12, Z12
-	JMP         divided51
+	JMP         divided57
 
-reciprocal50:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided51:
+divided57:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -1578,9 +1654,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some52
 
-done47:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1646,12 +1722,13 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z7
-	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
 	VBROADCASTSS 2560(R11), Z8
 	VBROADCASTSS 3072(R11), Z9
 	VBROADCASTSS 3584(R11), Z10
-	VPBROADCASTD 4096(R11), Z11
+	VCVTPS2DQ    Z11, Z11
+	VPBROADCASTB X11, Z11
 	MOVQ         104(CX), R9
 
 block8:
@@ -1918,28 +1995,114 @@ one1:
 	VBROADCASTSS 64(CX), Z11
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none31
+	LEAQ  16640(R8), R9
+
+block32:
+	CMPQ       AX, $0x00000040
+	JLT        blocks33
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near34
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near34:
+	VPMOVZXWD   (DX), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   32(DX), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   64(DX), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   96(DX), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVUPS     (R8), Z16
+	VMOVUPS     4160(R8), Z18
+	VMOVUPS     8320(R8), Z17
+	VMOVUPS     12480(R8), Z19
+	VMINPS      Z12, Z18, Z12
+	VMAXPS      Z12, Z16, Z12
+	VMULPS      Z19, Z12, Z16
+	VFMADD231PS Z17, Z12, Z16
+	VMOVUPS     64(R8), Z12
+	VMOVUPS     4224(R8), Z18
+	VMOVUPS     8384(R8), Z17
+	VMOVUPS     12544(R8), Z19
+	VMINPS      Z13, Z18, Z13
+	VMAXPS      Z13, Z12, Z13
+	VMULPS      Z19, Z13, Z12
+	VFMADD231PS Z17, Z13, Z12
+	VMOVUPS     128(R8), Z13
+	VMOVUPS     4288(R8), Z18
+	VMOVUPS     8448(R8), Z17
+	VMOVUPS     12608(R8), Z19
+	VMINPS      Z14, Z18, Z14
+	VMAXPS      Z14, Z13, Z14
+	VMULPS      Z19, Z14, Z13
+	VFMADD231PS Z17, Z14, Z13
+	VMOVUPS     192(R8), Z14
+	VMOVUPS     4352(R8), Z18
+	VMOVUPS     8512(R8), Z17
+	VMOVUPS     12672(R8), Z19
+	VMINPS      Z15, Z18, Z15
+	VMAXPS      Z15, Z14, Z15
+	VMULPS      Z19, Z15, Z14
+	VFMADD231PS Z17, Z15, Z14
+	VCVTPS2DQ   Z16, Z15
+	VCVTPS2DQ   Z12, Z12
+	VCVTPS2DQ   Z13, Z13
+	VCVTPS2DQ   Z14, Z14
+	VPACKSSDW   Z12, Z15, Z12
+	VPACKSSDW   Z14, Z13, Z13
+	VPANDD      Z2, Z12, Z12
+	VPANDD      Z2, Z13, Z13
+	VPACKUSWB   Z13, Z12, Z12
+	VPERMD      Z12, Z4, Z12
+	VPADDB      (R9), Z12, Z12
+	CMPB        76(CX), $0x00
+	JNE         around35
+	VMOVDQU64   Z12, (BX)
+	JMP         stored36
+
+around35:
+	VMOVNTDQ Z12, (BX)
+
+stored36:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000040, R9
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block32
+
+blocks33:
+none31:
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide37
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide37
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide37
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide37
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide37
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide37
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide37
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -1950,7 +2113,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide37
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
@@ -1960,22 +2123,18 @@ row:
 	VSUBPS       Z6, Z11, Z13
 	VMULPS       Z0, Z13, Z13
 	VCVTPS2DQ    Z6, Z16
-	VPSLLD       $0x18, Z16, Z16
-	VPSRLD       $0x08, Z16, Z17
-	VPORD        Z17, Z16, Z16
-	VPSRLD       $0x10, Z16, Z17
-	VPORD        Z17, Z16, Z16
+	VPBROADCASTB X16, Z16
 
-block32:
+block38:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near40:
 	VPMOVZXWD   (DX), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   32(DX), Z18
@@ -2012,49 +2171,49 @@ near34:
 	VPERMD      Z17, Z4, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around41
 	VMOVDQU64   Z17, (BX)
-	JMP         stored36
+	JMP         stored42
 
-around35:
+around41:
 	VMOVNTDQ Z17, (BX)
 
-stored36:
+stored42:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block38
 
-blocks33:
-divide31:
-block37:
+blocks39:
+divide37:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks44
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near45
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded46
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z5
 
-loaded40:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded47
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded41:
+loaded47:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -2064,14 +2223,14 @@ loaded41:
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal48
 	VDIVPS    Z0, Z12, Z12
 	VDIVPS    Z1, Z13, Z13
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided43
+	JMP       divided49
 
-reciprocal42:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -2085,7 +2244,7 @@ reciprocal42:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided43:
+divided49:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -2117,51 +2276,51 @@ divided43:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around50
 	VMOVDQU64     Z12, (BX)
-	JMP           stored45
+	JMP           stored51
 
-around44:
+around50:
 	VMOVNTDQ Z12, (BX)
 
-stored45:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block43
 
-blocks38:
-some46:
+blocks44:
+some52:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded49:
+loaded55:
 	VPMOVZXWD.Z (DX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal56
 	VDIVPS      Z0, Z12, Z12
-	JMP         divided51
+	JMP         divided57
 
-reciprocal50:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided51:
+divided57:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -2174,9 +2333,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some52
 
-done47:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2292,12 +2451,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z3
-	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
 	VBROADCASTSS 2560(R11), Z4
 	VBROADCASTSS 3072(R11), Z5
 	VBROADCASTSS 3584(R11), Z6
-	VPBROADCASTD 4096(R11), Z7
 	MOVQ         104(CX), R9
 
 block8:
@@ -2310,18 +2468,18 @@ block8:
 	PREFETCHT1 192(DX)(R12*1)
 
 near11:
-	VMOVUPS       (DX), Z7
+	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
 	VMOVUPS       192(DX), Z11
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z8, Z4, Z8
+	VMAXPS        Z8, Z3, Z8
+	VMULPS        Z6, Z8, Z12
+	VFMADD231PS   Z5, Z8, Z12
 	VMINPS        Z9, Z4, Z9
 	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
+	VMULPS        Z6, Z9, Z8
+	VFMADD231PS   Z5, Z9, Z8
 	VMINPS        Z10, Z4, Z10
 	VMAXPS        Z10, Z3, Z10
 	VMULPS        Z6, Z10, Z9
@@ -2331,34 +2489,34 @@ near11:
 	VMULPS        Z6, Z11, Z10
 	VFMADD231PS   Z5, Z11, Z10
 	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
 	VCMPPS        $0x07, Z10, Z10, K4
 	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
 	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
+	VADDPS        Z7, Z11, Z11
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VADDPS        Z7, Z10, Z10
 	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
 	VCVTPS2DQ     Z9, Z9
 	VCVTPS2DQ     Z10, Z10
 	VMOVDQA64     Z11, Z11
-	VPERMT2W      Z7, Z0, Z11
-	VMOVDQA64     Z9, Z7
-	VPERMT2W      Z10, Z0, Z7
+	VPERMT2W      Z8, Z0, Z11
+	VMOVDQA64     Z9, Z8
+	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
 	JNE           around12
 	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z7, 64(BX)
+	VMOVDQU64     Z8, 64(BX)
 	JMP           stored13
 
 around12:
 	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z7, 64(BX)
+	VMOVNTDQ Z8, 64(BX)
 
 stored13:
 	ADDQ $+256, DX
@@ -2611,12 +2769,6 @@ row:
 	VMULPS       Z1, Z11, Z11
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x18, Z15, Z15
-	VPSRLD       $0x08, Z15, Z16
-	VPORD        Z16, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
 
 block32:
 	CMPQ       AX, $0x00000040
@@ -2929,12 +3081,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
 	VBROADCASTSS 2560(R11), Z3
 	VBROADCASTSS 3072(R11), Z4
 	VBROADCASTSS 3584(R11), Z5
-	VPBROADCASTD 4096(R11), Z6
 	MOVQ         104(CX), R9
 
 block8:
@@ -2947,18 +3098,18 @@ block8:
 	PREFETCHT1 192(DX)(R12*1)
 
 near11:
-	VMOVUPS       (DX), Z6
+	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
 	VMOVUPS       192(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z7, Z3, Z7
+	VMAXPS        Z7, Z2, Z7
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z3, Z8
 	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
 	VMINPS        Z9, Z3, Z9
 	VMAXPS        Z9, Z2, Z9
 	VMULPS        Z5, Z9, Z8
@@ -2968,24 +3119,24 @@ near11:
 	VMULPS        Z5, Z10, Z9
 	VFMADD231PS   Z4, Z10, Z9
 	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
 	VCMPPS        $0x07, Z9, Z9, K4
 	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
 	VCVTPS2DQ     Z10, Z11
-	VCVTPS2DQ     Z6, Z12
+	VCVTPS2DQ     Z7, Z12
 	VCVTPS2DQ     Z8, Z13
 	VCVTPS2DQ     Z9, Z14
 	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
 	VCMPPS        $0x1d, Z15, Z10, K1
-	VCMPPS        $0x1d, Z15, Z6, K2
+	VCMPPS        $0x1d, Z15, Z7, K2
 	VCMPPS        $0x1d, Z15, Z8, K3
 	VCMPPS        $0x1d, Z15, Z9, K4
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
@@ -3269,12 +3420,6 @@ row:
 	VMULPS       Z0, Z10, Z10
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x18, Z14, Z14
-	VPSRLD       $0x08, Z14, Z15
-	VPORD        Z15, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
 
 block32:
 	CMPQ       AX, $0x00000040
@@ -4368,12 +4513,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z3
-	VBROADCASTSS 1024(R11), Z8
+	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
 	VBROADCASTSS 2560(R11), Z4
 	VBROADCASTSS 3072(R11), Z5
 	VBROADCASTSS 3584(R11), Z6
-	VPBROADCASTD 4096(R11), Z7
 	MOVQ         104(CX), R9
 
 block8:
@@ -4386,36 +4530,36 @@ block8:
 near11:
 	CMPB      273(CX), $0x00
 	JNE       kind13
-	VCVTPH2PS (DX), Z7
+	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
 	JMP       done12
 
 kind13:
-	VPMOVZXWD (DX), Z7
-	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD (DX), Z8
+	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 64(DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 96(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	JMP       done12
 
 done12:
-	VMINPS        Z7, Z4, Z7
-	VMAXPS        Z7, Z3, Z7
-	VMULPS        Z6, Z7, Z12
-	VFMADD231PS   Z5, Z7, Z12
+	VMINPS        Z8, Z4, Z8
+	VMAXPS        Z8, Z3, Z8
+	VMULPS        Z6, Z8, Z12
+	VFMADD231PS   Z5, Z8, Z12
 	VMINPS        Z9, Z4, Z9
 	VMAXPS        Z9, Z3, Z9
-	VMULPS        Z6, Z9, Z7
-	VFMADD231PS   Z5, Z9, Z7
+	VMULPS        Z6, Z9, Z8
+	VFMADD231PS   Z5, Z9, Z8
 	VMINPS        Z10, Z4, Z10
 	VMAXPS        Z10, Z3, Z10
 	VMULPS        Z6, Z10, Z9
@@ -4425,34 +4569,34 @@ done12:
 	VMULPS        Z6, Z11, Z10
 	VFMADD231PS   Z5, Z11, Z10
 	VCMPPS        $0x07, Z12, Z12, K1
-	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
 	VCMPPS        $0x07, Z10, Z10, K4
 	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
-	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K3, Z9
 	VRNDSCALEPS.Z $0x08, Z10, K4, Z10
-	VADDPS        Z8, Z11, Z11
-	VADDPS        Z8, Z7, Z7
-	VADDPS        Z8, Z9, Z9
-	VADDPS        Z8, Z10, Z10
+	VADDPS        Z7, Z11, Z11
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VADDPS        Z7, Z10, Z10
 	VCVTPS2DQ     Z11, Z11
-	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
 	VCVTPS2DQ     Z9, Z9
 	VCVTPS2DQ     Z10, Z10
 	VMOVDQA64     Z11, Z11
-	VPERMT2W      Z7, Z0, Z11
-	VMOVDQA64     Z9, Z7
-	VPERMT2W      Z10, Z0, Z7
+	VPERMT2W      Z8, Z0, Z11
+	VMOVDQA64     Z9, Z8
+	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
 	JNE           around15
 	VMOVDQU64     Z11, (BX)
-	VMOVDQU64     Z7, 64(BX)
+	VMOVDQU64     Z8, 64(BX)
 	JMP           stored16
 
 around15:
 	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z7, 64(BX)
+	VMOVNTDQ Z8, 64(BX)
 
 stored16:
 	ADDQ $+128, DX
@@ -4693,28 +4837,149 @@ one1:
 	VBROADCASTSS 64(CX), Z10
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none40
+	LEAQ  16640(R8), R9
+
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near43
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near43:
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (DX), Z11
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
+	JMP       done44
+
+kind45:
+	VPMOVZXWD (DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 32(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 96(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	JMP       done44
+
+done44:
+	VMOVUPS     (R8), Z15
+	VMOVUPS     4160(R8), Z17
+	VMOVUPS     8320(R8), Z16
+	VMOVUPS     12480(R8), Z18
+	VMINPS      Z11, Z17, Z11
+	VMAXPS      Z11, Z15, Z11
+	VMULPS      Z18, Z11, Z15
+	VFMADD231PS Z16, Z11, Z15
+	VMOVUPS     64(R8), Z11
+	VMOVUPS     4224(R8), Z17
+	VMOVUPS     8384(R8), Z16
+	VMOVUPS     12544(R8), Z18
+	VMINPS      Z12, Z17, Z12
+	VMAXPS      Z12, Z11, Z12
+	VMULPS      Z18, Z12, Z11
+	VFMADD231PS Z16, Z12, Z11
+	VMOVUPS     128(R8), Z12
+	VMOVUPS     4288(R8), Z17
+	VMOVUPS     8448(R8), Z16
+	VMOVUPS     12608(R8), Z18
+	VMINPS      Z13, Z17, Z13
+	VMAXPS      Z13, Z12, Z13
+	VMULPS      Z18, Z13, Z12
+	VFMADD231PS Z16, Z13, Z12
+	VMOVUPS     192(R8), Z13
+	VMOVUPS     4352(R8), Z17
+	VMOVUPS     8512(R8), Z16
+	VMOVUPS     12672(R8), Z18
+	VMINPS      Z14, Z17, Z14
+	VMAXPS      Z14, Z13, Z14
+	VMULPS      Z18, Z14, Z13
+	VFMADD231PS Z16, Z14, Z13
+	CMPB        73(CX), $0x00
+	JEQ         loaded47
+	VMOVUPS     (DI), Z5
+	VMOVUPS     64(DI), Z6
+	VMOVUPS     128(DI), Z7
+	VMOVUPS     192(DI), Z8
+
+loaded47:
+	VCMPPS        $0x07, Z15, Z15, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z12, Z12, K3
+	VCMPPS        $0x07, Z13, Z13, K4
+	VRNDSCALEPS.Z $0x08, Z15, K1, Z14
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z11, Z11
+	VADDPS        Z7, Z12, Z12
+	VADDPS        Z8, Z13, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z11, Z11
+	VCVTPS2DQ     Z12, Z12
+	VCVTPS2DQ     Z13, Z13
+	VMOVDQA64     Z14, Z14
+	VPERMT2W      Z11, Z0, Z14
+	VMOVDQA64     Z12, Z11
+	VPERMT2W      Z13, Z0, Z11
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z14, (BX)
+	VMOVDQU64     Z11, 64(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z14, (BX)
+	VMOVNTDQ Z11, 64(BX)
+
+stored49:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000040, R9
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+none40:
 	CMPQ         AX, $0x00000200
-	JLT          divide40
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide40
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide40
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide40
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide40
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide50
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -4725,7 +4990,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide40
+	JNE          divide50
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -4734,32 +4999,26 @@ row:
 	VMULPS       Z1, Z11, Z11
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
-	VCVTPS2DQ    Z5, Z15
-	VPSLLD       $0x18, Z15, Z15
-	VPSRLD       $0x08, Z15, Z16
-	VPORD        Z16, Z15, Z15
-	VPSRLD       $0x10, Z15, Z16
-	VPORD        Z16, Z15, Z15
 
-block41:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near53:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind55
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done44
+	JMP       done54
 
-kind45:
+kind55:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4772,9 +5031,9 @@ kind45:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done44
+	JMP       done54
 
-done44:
+done54:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -4812,60 +5071,60 @@ done44:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around47
+	JNE           around57
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored48
+	JMP           stored58
 
-around47:
+around57:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored48:
+stored58:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block51
 
-blocks42:
-divide40:
-block49:
+blocks52:
+divide50:
+block59:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks60
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near61
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near51:
+near61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded62
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded52:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded63
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded53:
+loaded63:
 	CMPB      273(CX), $0x00
-	JNE       kind55
+	JNE       kind65
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done54
+	JMP       done64
 
-kind55:
+kind65:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -4878,18 +5137,18 @@ kind55:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done54
+	JMP       done64
 
-done54:
+done64:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal57
+	JNE    reciprocal67
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided58
+	JMP    divided68
 
-reciprocal57:
+reciprocal67:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -4903,7 +5162,7 @@ reciprocal57:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided58:
+divided68:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -4933,63 +5192,63 @@ divided58:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around59
+	JNE           around69
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored60
+	JMP           stored70
 
-around59:
+around69:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored60:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block59
 
-blocks50:
-some61:
+blocks60:
+some71:
 	TESTQ     AX, AX
-	JLE       done62
+	JLE       done72
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded63
+	JEQ       loaded73
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded63:
+loaded73:
 	CMPB      73(CX), $0x00
-	JEQ       loaded64
+	JEQ       loaded74
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded64:
+loaded74:
 	CMPB        273(CX), $0x00
-	JNE         kind66
+	JNE         kind76
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done65
+	JMP         done75
 
-kind66:
+kind76:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done65
+	JMP         done75
 
-done65:
+done75:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal68
+	JNE    reciprocal78
 	VDIVPS Z1, Z11, Z11
-	JMP    divided69
+	JMP    divided79
 
-reciprocal68:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided69:
+divided79:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -5002,9 +5261,9 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some61
+	JMP           some71
 
-done62:
+done72:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5065,12 +5324,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
 	VBROADCASTSS 2560(R11), Z3
 	VBROADCASTSS 3072(R11), Z4
 	VBROADCASTSS 3584(R11), Z5
-	VPBROADCASTD 4096(R11), Z6
 	MOVQ         104(CX), R9
 
 block8:
@@ -5083,36 +5341,36 @@ block8:
 near11:
 	CMPB      273(CX), $0x00
 	JNE       kind13
-	VCVTPH2PS (DX), Z6
+	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
 	JMP       done12
 
 kind13:
-	VPMOVZXWD (DX), Z6
-	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD (DX), Z7
+	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 64(DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 96(DX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	JMP       done12
 
 done12:
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z7, Z3, Z7
+	VMAXPS        Z7, Z2, Z7
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z3, Z8
 	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
 	VMINPS        Z9, Z3, Z9
 	VMAXPS        Z9, Z2, Z9
 	VMULPS        Z5, Z9, Z8
@@ -5122,24 +5380,24 @@ done12:
 	VMULPS        Z5, Z10, Z9
 	VFMADD231PS   Z4, Z10, Z9
 	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
 	VCMPPS        $0x07, Z9, Z9, K4
 	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
 	VCVTPS2DQ     Z10, Z11
-	VCVTPS2DQ     Z6, Z12
+	VCVTPS2DQ     Z7, Z12
 	VCVTPS2DQ     Z8, Z13
 	VCVTPS2DQ     Z9, Z14
 	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
 	VCMPPS        $0x1d, Z15, Z10, K1
-	VCMPPS        $0x1d, Z15, Z6, K2
+	VCMPPS        $0x1d, Z15, Z7, K2
 	VCMPPS        $0x1d, Z15, Z8, K3
 	VCMPPS        $0x1d, Z15, Z9, K4
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
@@ -5411,28 +5669,158 @@ one1:
 	VBROADCASTSS 64(CX), Z9
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none40
+	LEAQ  16640(R8), R9
+
+block41:
+	CMPQ       AX, $0x00000040
+	JLT        blocks42
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near43
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near43:
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	JMP       done44
+
+kind45:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       done44
+
+done44:
+	VMOVUPS     (R8), Z14
+	VMOVUPS     4160(R8), Z16
+	VMOVUPS     8320(R8), Z15
+	VMOVUPS     12480(R8), Z17
+	VMINPS      Z10, Z16, Z10
+	VMAXPS      Z10, Z14, Z10
+	VMULPS      Z17, Z10, Z14
+	VFMADD231PS Z15, Z10, Z14
+	VMOVUPS     64(R8), Z10
+	VMOVUPS     4224(R8), Z16
+	VMOVUPS     8384(R8), Z15
+	VMOVUPS     12544(R8), Z17
+	VMINPS      Z11, Z16, Z11
+	VMAXPS      Z11, Z10, Z11
+	VMULPS      Z17, Z11, Z10
+	VFMADD231PS Z15, Z11, Z10
+	VMOVUPS     128(R8), Z11
+	VMOVUPS     4288(R8), Z16
+	VMOVUPS     8448(R8), Z15
+	VMOVUPS     12608(R8), Z17
+	VMINPS      Z12, Z16, Z12
+	VMAXPS      Z12, Z11, Z12
+	VMULPS      Z17, Z12, Z11
+	VFMADD231PS Z15, Z12, Z11
+	VMOVUPS     192(R8), Z12
+	VMOVUPS     4352(R8), Z16
+	VMOVUPS     8512(R8), Z15
+	VMOVUPS     12672(R8), Z17
+	VMINPS      Z13, Z16, Z13
+	VMAXPS      Z13, Z12, Z13
+	VMULPS      Z17, Z13, Z12
+	VFMADD231PS Z15, Z13, Z12
+	CMPB        73(CX), $0x00
+	JEQ         loaded47
+	VMOVUPS     (DI), Z4
+	VMOVUPS     64(DI), Z5
+	VMOVUPS     128(DI), Z6
+	VMOVUPS     192(DI), Z7
+
+loaded47:
+	VCMPPS        $0x07, Z14, Z14, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z14, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z12
+	VADDPS        Z4, Z13, Z13
+	VADDPS        Z5, Z10, Z10
+	VADDPS        Z6, Z11, Z11
+	VADDPS        Z7, Z12, Z12
+	VCVTPS2DQ     Z13, Z14
+	VCVTPS2DQ     Z10, Z15
+	VCVTPS2DQ     Z11, Z16
+	VCVTPS2DQ     Z12, Z17
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z18
+	VCMPPS        $0x1d, Z18, Z13, K1
+	VCMPPS        $0x1d, Z18, Z10, K2
+	VCMPPS        $0x1d, Z18, Z11, K3
+	VCMPPS        $0x1d, Z18, Z12, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z14
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z15
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Z14, (BX)
+	VMOVDQU64     Z15, 64(BX)
+	VMOVDQU64     Z16, 128(BX)
+	VMOVDQU64     Z17, 192(BX)
+	JMP           stored49
+
+around48:
+	VMOVNTDQ Z14, (BX)
+	VMOVNTDQ Z15, 64(BX)
+	VMOVNTDQ Z16, 128(BX)
+	VMOVNTDQ Z17, 192(BX)
+
+stored49:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000040, R9
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block41
+
+blocks42:
+none40:
 	CMPQ         AX, $0x00000200
-	JLT          divide40
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide40
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide40
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide40
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide40
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide50
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5443,7 +5831,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide40
+	JNE          divide50
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5452,32 +5840,26 @@ row:
 	VMULPS       Z0, Z10, Z10
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x18, Z14, Z14
-	VPSRLD       $0x08, Z14, Z15
-	VPORD        Z15, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
 
-block41:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near53:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind55
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       done44
+	JMP       done54
 
-kind45:
+kind55:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
@@ -5490,9 +5872,9 @@ kind45:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done44
+	JMP       done54
 
-done44:
+done54:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -5535,64 +5917,64 @@ done44:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around47
+	JNE           around57
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored48
+	JMP           stored58
 
-around47:
+around57:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored48:
+stored58:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block51
 
-blocks42:
-divide40:
-block49:
+blocks52:
+divide50:
+block59:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks60
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near61
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near51:
+near61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded62
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded52:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded63
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded53:
+loaded63:
 	CMPB      273(CX), $0x00
-	JNE       kind55
+	JNE       kind65
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done54
+	JMP       done64
 
-kind55:
+kind65:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -5605,18 +5987,18 @@ kind55:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done54
+	JMP       done64
 
-done54:
+done64:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal57
+	JNE    reciprocal67
 	VDIVPS Z0, Z10, Z10
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
-	JMP    divided58
+	JMP    divided68
 
-reciprocal57:
+reciprocal67:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -5630,7 +6012,7 @@ reciprocal57:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided58:
+divided68:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5665,67 +6047,67 @@ divided58:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around59
+	JNE           around69
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored60
+	JMP           stored70
 
-around59:
+around69:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored60:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block59
 
-blocks50:
-some61:
+blocks60:
+some71:
 	TESTQ     AX, AX
-	JLE       done62
+	JLE       done72
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded63
+	JEQ       loaded73
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded63:
+loaded73:
 	CMPB      73(CX), $0x00
-	JEQ       loaded64
+	JEQ       loaded74
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded64:
+loaded74:
 	CMPB        273(CX), $0x00
-	JNE         kind66
+	JNE         kind76
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         done65
+	JMP         done75
 
-kind66:
+kind76:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done65
+	JMP         done75
 
-done65:
+done75:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal68
+	JNE    reciprocal78
 	VDIVPS Z0, Z10, Z10
-	JMP    divided69
+	JMP    divided79
 
-reciprocal68:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided69:
+divided79:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -5741,9 +6123,9 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some61
+	JMP           some71
 
-done62:
+done72:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5804,12 +6186,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 1024(R11), Z7
+	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
 	VBROADCASTSS 2560(R11), Z3
 	VBROADCASTSS 3072(R11), Z4
 	VBROADCASTSS 3584(R11), Z5
-	VPBROADCASTD 4096(R11), Z6
 	MOVQ         104(CX), R9
 
 block8:
@@ -5822,18 +6203,18 @@ block8:
 	PREFETCHT1 192(DX)(R12*1)
 
 near11:
-	VMOVUPS       (DX), Z6
+	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
 	VMOVUPS       192(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z7, Z3, Z7
+	VMAXPS        Z7, Z2, Z7
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z3, Z8
 	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
 	VMINPS        Z9, Z3, Z9
 	VMAXPS        Z9, Z2, Z9
 	VMULPS        Z5, Z9, Z8
@@ -5843,28 +6224,28 @@ near11:
 	VMULPS        Z5, Z10, Z9
 	VFMADD231PS   Z4, Z10, Z9
 	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
 	VCMPPS        $0x07, Z9, Z9, K4
 	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
 	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
 	CMPB          76(CX), $0x00
 	JNE           around12
 	VMOVDQU64     Z10, (BX)
-	VMOVDQU64     Z6, 64(BX)
+	VMOVDQU64     Z7, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
 	JMP           stored13
 
 around12:
 	VMOVNTDQ Z10, (BX)
-	VMOVNTDQ Z6, 64(BX)
+	VMOVNTDQ Z7, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
@@ -6114,12 +6495,6 @@ row:
 	VMULPS       Z0, Z10, Z10
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
-	VCVTPS2DQ    Z4, Z14
-	VPSLLD       $0x18, Z14, Z14
-	VPSRLD       $0x08, Z14, Z15
-	VPORD        Z15, Z14, Z14
-	VPSRLD       $0x10, Z14, Z15
-	VPORD        Z15, Z14, Z14
 
 block32:
 	CMPQ       AX, $0x00000040
@@ -6774,12 +7149,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R11), Z7
-	VBROADCASTSS 1024(R11), Z12
+	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
 	VBROADCASTSS 2560(R11), Z8
 	VBROADCASTSS 3072(R11), Z9
 	VBROADCASTSS 3584(R11), Z10
-	VPBROADCASTD 4096(R11), Z11
 	MOVQ         104(CX), R9
 
 block8:
@@ -6792,36 +7166,36 @@ block8:
 near11:
 	CMPB      273(CX), $0x00
 	JNE       kind13
-	VCVTPH2PS (DX), Z11
+	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	JMP       done12
 
 kind13:
-	VPMOVZXWD (DX), Z11
-	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD (DX), Z12
+	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	JMP       done12
 
 done12:
-	VMINPS        Z11, Z8, Z11
-	VMAXPS        Z11, Z7, Z11
-	VMULPS        Z10, Z11, Z16
-	VFMADD231PS   Z9, Z11, Z16
+	VMINPS        Z12, Z8, Z12
+	VMAXPS        Z12, Z7, Z12
+	VMULPS        Z10, Z12, Z16
+	VFMADD231PS   Z9, Z12, Z16
 	VMINPS        Z13, Z8, Z13
 	VMAXPS        Z13, Z7, Z13
-	VMULPS        Z10, Z13, Z11
-	VFMADD231PS   Z9, Z13, Z11
+	VMULPS        Z10, Z13, Z12
+	VFMADD231PS   Z9, Z13, Z12
 	VMINPS        Z14, Z8, Z14
 	VMAXPS        Z14, Z7, Z14
 	VMULPS        Z10, Z14, Z13
@@ -6831,34 +7205,34 @@ done12:
 	VMULPS        Z10, Z15, Z14
 	VFMADD231PS   Z9, Z15, Z14
 	VCMPPS        $0x07, Z16, Z16, K1
-	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
 	VCMPPS        $0x07, Z14, Z14, K4
 	VRNDSCALEPS.Z $0x08, Z16, K1, Z15
-	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VRNDSCALEPS.Z $0x08, Z13, K3, Z13
 	VRNDSCALEPS.Z $0x08, Z14, K4, Z14
-	VADDPS        Z12, Z15, Z15
-	VADDPS        Z12, Z11, Z11
-	VADDPS        Z12, Z13, Z13
-	VADDPS        Z12, Z14, Z14
+	VADDPS        Z11, Z15, Z15
+	VADDPS        Z11, Z12, Z12
+	VADDPS        Z11, Z13, Z13
+	VADDPS        Z11, Z14, Z14
 	CMPB          273(CX), $0x00
 	JNE           kind16
 	VCVTPS2PH     $0x00, Z15, Y15
-	VCVTPS2PH     $0x00, Z11, Y11
+	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
 	JNE           around17
 	VMOVDQU64     Y15, (BX)
-	VMOVDQU64     Y11, 32(BX)
+	VMOVDQU64     Y12, 32(BX)
 	VMOVDQU64     Y13, 64(BX)
 	VMOVDQU64     Y14, 96(BX)
 	JMP           stored18
 
 around17:
 	VMOVNTDQ Y15, (BX)
-	VMOVNTDQ Y11, 32(BX)
+	VMOVNTDQ Y12, 32(BX)
 	VMOVNTDQ Y13, 64(BX)
 	VMOVNTDQ Y14, 96(BX)
 
@@ -6869,9 +7243,9 @@ kind16:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K1, Z16
-	VPTESTMD  Z0, Z11, K1
-	VPADDD    Z1, Z11, Z17
-	VPADDD    Z2, Z11, K1, Z17
+	VPTESTMD  Z0, Z12, K1
+	VPADDD    Z1, Z12, Z17
+	VPADDD    Z2, Z12, K1, Z17
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z18
 	VPADDD    Z2, Z13, K1, Z18
@@ -6879,25 +7253,25 @@ kind16:
 	VPADDD    Z1, Z14, Z19
 	VPADDD    Z2, Z14, K1, Z19
 	VCMPPS    $0x03, Z15, Z15, K1
-	VCMPPS    $0x03, Z11, Z11, K2
+	VCMPPS    $0x03, Z12, Z12, K2
 	VCMPPS    $0x03, Z13, Z13, K3
 	VCMPPS    $0x03, Z14, Z14, K4
 	VMOVDQU32 Z3, K1, Z16
 	VMOVDQU32 Z3, K2, Z17
 	VMOVDQU32 Z3, K3, Z18
 	VMOVDQU32 Z3, K4, Z19
-	VMOVDQA64 Z16, Z11
-	VPERMT2W  Z17, Z4, Z11
+	VMOVDQA64 Z16, Z12
+	VPERMT2W  Z17, Z4, Z12
 	VMOVDQA64 Z18, Z13
 	VPERMT2W  Z19, Z4, Z13
 	CMPB      76(CX), $0x00
 	JNE       around20
-	VMOVDQU64 Z11, (BX)
+	VMOVDQU64 Z12, (BX)
 	VMOVDQU64 Z13, 64(BX)
 	JMP       stored21
 
 around20:
-	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z13, 64(BX)
 
 stored21:
@@ -7201,28 +7575,192 @@ one1:
 	VBROADCASTSS 64(CX), Z14
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none53
+	LEAQ  16640(R8), R9
+
+block54:
+	CMPQ       AX, $0x00000040
+	JLT        blocks55
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near56
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 64(DX)(R10*1)
+
+near56:
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done57
+
+kind58:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done57
+
+done57:
+	VMOVUPS     (R8), Z19
+	VMOVUPS     4160(R8), Z21
+	VMOVUPS     8320(R8), Z20
+	VMOVUPS     12480(R8), Z22
+	VMINPS      Z15, Z21, Z15
+	VMAXPS      Z15, Z19, Z15
+	VMULPS      Z22, Z15, Z19
+	VFMADD231PS Z20, Z15, Z19
+	VMOVUPS     64(R8), Z15
+	VMOVUPS     4224(R8), Z21
+	VMOVUPS     8384(R8), Z20
+	VMOVUPS     12544(R8), Z22
+	VMINPS      Z16, Z21, Z16
+	VMAXPS      Z16, Z15, Z16
+	VMULPS      Z22, Z16, Z15
+	VFMADD231PS Z20, Z16, Z15
+	VMOVUPS     128(R8), Z16
+	VMOVUPS     4288(R8), Z21
+	VMOVUPS     8448(R8), Z20
+	VMOVUPS     12608(R8), Z22
+	VMINPS      Z17, Z21, Z17
+	VMAXPS      Z17, Z16, Z17
+	VMULPS      Z22, Z17, Z16
+	VFMADD231PS Z20, Z17, Z16
+	VMOVUPS     192(R8), Z17
+	VMOVUPS     4352(R8), Z21
+	VMOVUPS     8512(R8), Z20
+	VMOVUPS     12672(R8), Z22
+	VMINPS      Z18, Z21, Z18
+	VMAXPS      Z18, Z17, Z18
+	VMULPS      Z22, Z18, Z17
+	VFMADD231PS Z20, Z18, Z17
+	CMPB        73(CX), $0x00
+	JEQ         loaded60
+	VMOVUPS     (DI), Z9
+	VMOVUPS     64(DI), Z10
+	VMOVUPS     128(DI), Z11
+	VMOVUPS     192(DI), Z12
+
+loaded60:
+	VCMPPS        $0x07, Z19, Z19, K1
+	VCMPPS        $0x07, Z15, Z15, K2
+	VCMPPS        $0x07, Z16, Z16, K3
+	VCMPPS        $0x07, Z17, Z17, K4
+	VRNDSCALEPS.Z $0x08, Z19, K1, Z18
+	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K3, Z16
+	VRNDSCALEPS.Z $0x08, Z17, K4, Z17
+	VADDPS        Z9, Z18, Z18
+	VADDPS        Z10, Z15, Z15
+	VADDPS        Z11, Z16, Z16
+	VADDPS        Z12, Z17, Z17
+	CMPB          273(CX), $0x00
+	JNE           kind62
+	VCVTPS2PH     $0x00, Z18, Y18
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z16, Y16
+	VCVTPS2PH     $0x00, Z17, Y17
+	CMPB          76(CX), $0x00
+	JNE           around63
+	VMOVDQU64     Y18, (BX)
+	VMOVDQU64     Y15, 32(BX)
+	VMOVDQU64     Y16, 64(BX)
+	VMOVDQU64     Y17, 96(BX)
+	JMP           stored64
+
+around63:
+	VMOVNTDQ Y18, (BX)
+	VMOVNTDQ Y15, 32(BX)
+	VMOVNTDQ Y16, 64(BX)
+	VMOVNTDQ Y17, 96(BX)
+
+stored64:
+	JMP done61
+
+kind62:
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z19
+	VPADDD    Z2, Z18, K1, Z19
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z20
+	VPADDD    Z2, Z15, K1, Z20
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z21
+	VPADDD    Z2, Z16, K1, Z21
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z22
+	VPADDD    Z2, Z17, K1, Z22
+	VCMPPS    $0x03, Z18, Z18, K1
+	VCMPPS    $0x03, Z15, Z15, K2
+	VCMPPS    $0x03, Z16, Z16, K3
+	VCMPPS    $0x03, Z17, Z17, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around66
+	VMOVDQU64 Z15, (BX)
+	VMOVDQU64 Z16, 64(BX)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
+
+stored67:
+	JMP done61
+
+done61:
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000040, R9
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block54
+
+blocks55:
+none53:
 	CMPQ         AX, $0x00000200
-	JLT          divide53
+	JLT          divide68
 	CMPB         72(CX), $0x00
-	JNE          divide53
+	JNE          divide68
 	CMPB         73(CX), $0x00
-	JNE          divide53
+	JNE          divide68
 	CMPB         75(CX), $0x00
-	JNE          divide53
+	JNE          divide68
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide53
+	JHI          divide68
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide68
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide68
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -7233,7 +7771,7 @@ row:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide53
+	JNE          divide68
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
@@ -7242,32 +7780,26 @@ row:
 	VMULPS       Z5, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z5, Z16, Z16
-	VCVTPS2DQ    Z9, Z19
-	VPSLLD       $0x18, Z19, Z19
-	VPSRLD       $0x08, Z19, Z20
-	VPORD        Z20, Z19, Z19
-	VPSRLD       $0x10, Z19, Z20
-	VPORD        Z20, Z19, Z19
 
-block54:
+block69:
 	CMPQ       AX, $0x00000040
-	JLT        blocks55
+	JLT        blocks70
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near71
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near56:
+near71:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind73
 	VCVTPH2PS (DX), Z19
 	VCVTPH2PS 32(DX), Z20
 	VCVTPH2PS 64(DX), Z21
 	VCVTPH2PS 96(DX), Z22
-	JMP       done57
+	JMP       done72
 
-kind58:
+kind73:
 	VPMOVZXWD (DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(DX), Z20
@@ -7280,9 +7812,9 @@ kind58:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done57
+	JMP       done72
 
-done57:
+done72:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -7312,29 +7844,29 @@ done57:
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
 	CMPB          273(CX), $0x00
-	JNE           kind61
+	JNE           kind76
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z19, Y19
 	VCVTPS2PH     $0x00, Z20, Y20
 	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around77
 	VMOVDQU64     Y22, (BX)
 	VMOVDQU64     Y19, 32(BX)
 	VMOVDQU64     Y20, 64(BX)
 	VMOVDQU64     Y21, 96(BX)
-	JMP           stored63
+	JMP           stored78
 
-around62:
+around77:
 	VMOVNTDQ Y22, (BX)
 	VMOVNTDQ Y19, 32(BX)
 	VMOVNTDQ Y20, 64(BX)
 	VMOVNTDQ Y21, 96(BX)
 
-stored63:
-	JMP done60
+stored78:
+	JMP done75
 
-kind61:
+kind76:
 	VPTESTMD  Z0, Z22, K1
 	VPADDD    Z1, Z22, Z23
 	VPADDD    Z2, Z22, K1, Z23
@@ -7360,63 +7892,63 @@ kind61:
 	VMOVDQA64 Z25, Z20
 	VPERMT2W  Z26, Z4, Z20
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around80
 	VMOVDQU64 Z19, (BX)
 	VMOVDQU64 Z20, 64(BX)
-	JMP       stored66
+	JMP       stored81
 
-around65:
+around80:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored66:
-	JMP done60
+stored81:
+	JMP done75
 
-done60:
+done75:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block54
+	JMP  block69
 
-blocks55:
-divide53:
-block67:
+blocks70:
+divide68:
+block82:
 	CMPQ       AX, $0x00000040
-	JLT        blocks68
+	JLT        blocks83
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near69
+	JEQ        near84
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near69:
+near84:
 	CMPB    72(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded85
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded70:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded86
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded71:
+loaded86:
 	CMPB      273(CX), $0x00
-	JNE       kind73
+	JNE       kind88
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done72
+	JMP       done87
 
-kind73:
+kind88:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7429,18 +7961,18 @@ kind73:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done72
+	JMP       done87
 
-done72:
+done87:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal75
+	JNE    reciprocal90
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided76
+	JMP    divided91
 
-reciprocal75:
+reciprocal90:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -7454,7 +7986,7 @@ reciprocal75:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided76:
+divided91:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -7476,29 +8008,29 @@ divided76:
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind78
+	JNE           kind93
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around79
+	JNE           around94
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y16, 32(BX)
 	VMOVDQU64     Y17, 64(BX)
 	VMOVDQU64     Y18, 96(BX)
-	JMP           stored80
+	JMP           stored95
 
-around79:
+around94:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y16, 32(BX)
 	VMOVNTDQ Y17, 64(BX)
 	VMOVNTDQ Y18, 96(BX)
 
-stored80:
-	JMP done77
+stored95:
+	JMP done92
 
-kind78:
+kind93:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -7524,78 +8056,78 @@ kind78:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around97
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored83
+	JMP       stored98
 
-around82:
+around97:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored83:
-	JMP done77
+stored98:
+	JMP done92
 
-done77:
+done92:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block67
+	JMP  block82
 
-blocks68:
-some84:
+blocks83:
+some99:
 	TESTQ     AX, AX
-	JLE       done85
+	JLE       done100
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded86
+	JEQ       loaded101
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded86:
+loaded101:
 	CMPB      73(CX), $0x00
-	JEQ       loaded87
+	JEQ       loaded102
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded87:
+loaded102:
 	CMPB        273(CX), $0x00
-	JNE         kind89
+	JNE         kind104
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done88
+	JMP         done103
 
-kind89:
+kind104:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done88
+	JMP         done103
 
-done88:
+done103:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal91
+	JNE    reciprocal106
 	VDIVPS Z5, Z15, Z15
-	JMP    divided92
+	JMP    divided107
 
-reciprocal91:
+reciprocal106:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided92:
+divided107:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind94
+	JNE           kind109
 	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	JMP           done93
+	JMP           done108
 
-kind94:
+kind109:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -7604,17 +8136,17 @@ kind94:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (BX)
-	JMP       done93
+	JMP       done108
 
-done93:
+done108:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some84
+	JMP  some99
 
-done85:
+done100:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8521,12 +9053,13 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
+	VCVTPS2DQ    Y6, Y6
+	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -8813,11 +9346,7 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
+	VPBROADCASTB X10, Y10
 
 block35:
 	CMPQ       AX, $0x00000010
@@ -8983,12 +9512,13 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
+	VCVTPS2DQ    Y6, Y6
+	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -9233,35 +9763,95 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none34
+	LEAQ  16640(R8), R9
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near37
+	PREFETCHT1 (DX)(R10*1)
+
+near37:
+	VCVTPH2PS    (DX), Y6
+	VCVTPH2PS    16(DX), Y7
+	VMOVUPS      (R8), Y8
+	VMOVUPS      4160(R8), Y10
+	VMOVUPS      8320(R8), Y9
+	VMOVUPS      12480(R8), Y11
+	VMINPS       Y6, Y10, Y6
+	VMAXPS       Y6, Y8, Y6
+	VMULPS       Y11, Y6, Y8
+	VFMADD231PS  Y9, Y6, Y8
+	VMOVUPS      32(R8), Y6
+	VMOVUPS      4192(R8), Y10
+	VMOVUPS      8352(R8), Y9
+	VMOVUPS      12512(R8), Y11
+	VMINPS       Y7, Y10, Y7
+	VMAXPS       Y7, Y6, Y7
+	VMULPS       Y11, Y7, Y6
+	VFMADD231PS  Y9, Y7, Y6
+	VCVTPS2DQ    Y8, Y7
+	VCVTPS2DQ    Y6, Y6
+	VPACKSSDW    Y6, Y7, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	VPADDB       (R9), X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X6, (BX)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X6, (BX)
+
+stored39:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+none34:
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide40
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide40
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide40
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide40
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide40
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -9271,21 +9861,17 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
+	VPBROADCASTB X10, Y10
 
-block35:
+block41:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near43:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -9305,53 +9891,53 @@ near37:
 	VPACKUSWB    X12, X11, X11
 	VPADDB       X10, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around38
+	JNE          around44
 	VMOVDQU      X11, (BX)
-	JMP          stored39
+	JMP          stored45
 
-around38:
+around44:
 	VMOVNTDQ X11, (BX)
 
-stored39:
+stored45:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block41
 
-blocks36:
-divide34:
-block40:
+blocks42:
+divide40:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks47
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded49
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded50
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded50:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal45
+	JNE       reciprocal51
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
+	JMP       divided52
 
-reciprocal45:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9359,7 +9945,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided52:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9380,22 +9966,22 @@ divided46:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around47
+	JNE          around53
 	VMOVDQU      X6, (BX)
-	JMP          stored48
+	JMP          stored54
 
-around47:
+around53:
 	VMOVNTDQ X6, (BX)
 
-stored48:
+stored54:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block46
 
-blocks41:
+blocks47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9441,12 +10027,13 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y2
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
+	VCVTPS2DQ    Y6, Y6
+	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -9460,10 +10047,9 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VPMOVZXWD    (DX)(R11*2), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(DX)(R11*2), Y8
-	VPSLLD       $0x10, Y8, Y8
+	VMOVDQU      (DX)(R11*2), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
 	VMINPS       Y7, Y3, Y7
 	VMAXPS       Y7, Y2, Y7
 	VMULPS       Y5, Y7, Y9
@@ -9474,8 +10060,8 @@ group12:
 	VFMADD231PS  Y4, Y8, Y7
 	VCVTPS2DQ    Y9, Y8
 	VCVTPS2DQ    Y7, Y7
-	VPACKSSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPBLENDW     $0xaa, Y7, Y8, Y7
 	VPAND        all32_ff00ff<>+0(SB), Y7, Y7
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
@@ -9697,35 +10283,97 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none34
+	LEAQ  16640(R8), R9
+
+block35:
+	CMPQ       AX, $0x00000010
+	JLT        blocks36
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near37
+	PREFETCHT1 (DX)(R10*1)
+
+near37:
+	VPMOVZXWD    (DX), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    16(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VMOVUPS      (R8), Y8
+	VMOVUPS      4160(R8), Y10
+	VMOVUPS      8320(R8), Y9
+	VMOVUPS      12480(R8), Y11
+	VMINPS       Y6, Y10, Y6
+	VMAXPS       Y6, Y8, Y6
+	VMULPS       Y11, Y6, Y8
+	VFMADD231PS  Y9, Y6, Y8
+	VMOVUPS      32(R8), Y6
+	VMOVUPS      4192(R8), Y10
+	VMOVUPS      8352(R8), Y9
+	VMOVUPS      12512(R8), Y11
+	VMINPS       Y7, Y10, Y7
+	VMAXPS       Y7, Y6, Y7
+	VMULPS       Y11, Y7, Y6
+	VFMADD231PS  Y9, Y7, Y6
+	VCVTPS2DQ    Y8, Y7
+	VCVTPS2DQ    Y6, Y6
+	VPACKSSDW    Y6, Y7, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPAND        all32_ff00ff<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKUSWB    X7, X6, X6
+	VPADDB       (R9), X6, X6
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X6, (BX)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X6, (BX)
+
+stored39:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block35
+
+blocks36:
+none34:
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide40
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide40
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide40
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide40
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide40
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide40
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -9735,21 +10383,17 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
+	VPBROADCASTB X10, Y10
 
-block35:
+block41:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks42
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near43
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near43:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -9771,55 +10415,55 @@ near37:
 	VPACKUSWB    X12, X11, X11
 	VPADDB       X10, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around38
+	JNE          around44
 	VMOVDQU      X11, (BX)
-	JMP          stored39
+	JMP          stored45
 
-around38:
+around44:
 	VMOVNTDQ X11, (BX)
 
-stored39:
+stored45:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block41
 
-blocks36:
-divide34:
-block40:
+blocks42:
+divide40:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks41
+	JLT        blocks47
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded49
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded50
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded50:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal45
+	JNE       reciprocal51
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided46
+	JMP       divided52
 
-reciprocal45:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9827,7 +10471,7 @@ reciprocal45:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided46:
+divided52:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9848,22 +10492,22 @@ divided46:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around47
+	JNE          around53
 	VMOVDQU      X6, (BX)
-	JMP          stored48
+	JMP          stored54
 
-around47:
+around53:
 	VMOVNTDQ X6, (BX)
 
-stored48:
+stored54:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block40
+	JMP  block46
 
-blocks41:
+blocks47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9909,12 +10553,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -9930,37 +10573,37 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
 	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
 	VPAND       all32_ffff<>+0(SB), Y8, Y8
-	VPAND       all32_ffff<>+0(SB), Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
+	VPAND       all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW   Y7, Y8, Y7
+	VPERMQ      $0xd8, Y7, Y7
 	CMPB        76(CX), $0x00
 	JNE         around13
-	VMOVDQU     Y6, (BX)(R11*2)
+	VMOVDQU     Y7, (BX)(R11*2)
 	JMP         stored14
 
 around13:
-	VMOVNTDQ Y6, (BX)(R11*2)
+	VMOVNTDQ Y7, (BX)(R11*2)
 
 stored14:
 	ADDQ $0x00000010, R11
@@ -10204,12 +10847,6 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
 block35:
 	CMPQ       AX, $0x00000010
@@ -10390,12 +11027,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -10411,31 +11047,31 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
 	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
+	VCVTPS2DQ   Y7, Y10
 	VMOVUPS     all32_4f000000<>+0(SB), Y11
 	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
+	VCMPPS      $0x1d, Y11, Y7, Y7
 	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
+	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
 	JNE         around13
 	VMOVDQU     Y9, (BX)(R11*4)
@@ -10694,12 +11330,6 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
 block35:
 	CMPQ       AX, $0x00000010
@@ -10876,12 +11506,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -10897,49 +11526,49 @@ near11:
 group12:
 	CMPB      273(CX), $0x00
 	JNE       kind14
-	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
 	JMP       done13
 
 kind14:
-	VPMOVZXWD (DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
 	JMP       done13
 
 done13:
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
 	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
 	VPAND       all32_ffff<>+0(SB), Y8, Y8
-	VPAND       all32_ffff<>+0(SB), Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
+	VPAND       all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW   Y7, Y8, Y7
+	VPERMQ      $0xd8, Y7, Y7
 	CMPB        76(CX), $0x00
 	JNE         around16
-	VMOVDQU     Y6, (BX)(R11*2)
+	VMOVDQU     Y7, (BX)(R11*2)
 	JMP         stored17
 
 around16:
-	VMOVNTDQ Y6, (BX)(R11*2)
+	VMOVNTDQ Y7, (BX)(R11*2)
 
 stored17:
 	ADDQ $0x00000010, R11
@@ -11172,35 +11801,121 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none43
+	LEAQ  16640(R8), R9
+
+block44:
+	CMPQ       AX, $0x00000010
+	JLT        blocks45
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near46
+	PREFETCHT1 (DX)(R10*1)
+
+near46:
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done47
+
+kind48:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done47
+
+done47:
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y10
+	VMOVUPS     8320(R8), Y9
+	VMOVUPS     12480(R8), Y11
+	VMINPS      Y6, Y10, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      Y11, Y6, Y8
+	VFMADD231PS Y9, Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y10
+	VMOVUPS     8352(R8), Y9
+	VMOVUPS     12512(R8), Y11
+	VMINPS      Y7, Y10, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      Y11, Y7, Y6
+	VFMADD231PS Y9, Y7, Y6
+	CMPB        73(CX), $0x00
+	JEQ         loaded50
+	VMOVUPS     (DI), Y2
+	VMOVUPS     32(DI), Y3
+
+loaded50:
+	VCMPPS    $0x07, Y8, Y8, Y7
+	VCMPPS    $0x07, Y6, Y6, Y9
+	VANDPS    Y8, Y7, Y7
+	VANDPS    Y6, Y9, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VADDPS    Y2, Y7, Y7
+	VADDPS    Y3, Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPACKUSDW Y6, Y7, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   Y6, (BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y6, (BX)
+
+stored52:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block44
+
+blocks45:
+none43:
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide53
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide53
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide53
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide53
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide53
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide53
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide53
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide53
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11209,38 +11924,32 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
-block44:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks45
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near46:
+near56:
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind58
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done47
+	JMP       done57
 
-kind48:
+kind58:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done47
+	JMP       done57
 
-done47:
+done57:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -11264,67 +11973,67 @@ done47:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around50
+	JNE         around60
 	VMOVDQU     Y10, (BX)
-	JMP         stored51
+	JMP         stored61
 
-around50:
+around60:
 	VMOVNTDQ Y10, (BX)
 
-stored51:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block44
+	JMP  block54
 
-blocks45:
-divide43:
-block52:
+blocks55:
+divide53:
+block62:
 	CMPQ       AX, $0x00000010
-	JLT        blocks53
+	JLT        blocks63
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near54
+	JEQ        near64
 	PREFETCHT1 (DX)(R8*1)
 
-near54:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded65
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded55:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded66
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded56:
+loaded66:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind68
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done57
+	JMP       done67
 
-kind58:
+kind68:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done57
+	JMP       done67
 
-done57:
+done67:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal60
+	JNE    reciprocal70
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided61
+	JMP    divided71
 
-reciprocal60:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11332,7 +12041,7 @@ reciprocal60:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided61:
+divided71:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11352,22 +12061,22 @@ divided61:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around72
 	VMOVDQU   Y6, (BX)
-	JMP       stored63
+	JMP       stored73
 
-around62:
+around72:
 	VMOVNTDQ Y6, (BX)
 
-stored63:
+stored73:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block52
+	JMP  block62
 
-blocks53:
+blocks63:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11413,12 +12122,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -11434,43 +12142,43 @@ near11:
 group12:
 	CMPB      273(CX), $0x00
 	JNE       kind14
-	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
 	JMP       done13
 
 kind14:
-	VPMOVZXWD (DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
 	JMP       done13
 
 done13:
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
 	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y6, Y10
+	VCVTPS2DQ   Y7, Y10
 	VMOVUPS     all32_4f000000<>+0(SB), Y11
 	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y6, Y6
+	VCMPPS      $0x1d, Y11, Y7, Y7
 	VPXOR       Y8, Y9, Y9
-	VPXOR       Y6, Y10, Y10
+	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
 	JNE         around16
 	VMOVDQU     Y9, (BX)(R11*4)
@@ -11718,35 +12426,124 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none43
+	LEAQ  16640(R8), R9
+
+block44:
+	CMPQ       AX, $0x00000010
+	JLT        blocks45
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near46
+	PREFETCHT1 (DX)(R10*1)
+
+near46:
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done47
+
+kind48:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done47
+
+done47:
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y10
+	VMOVUPS     8320(R8), Y9
+	VMOVUPS     12480(R8), Y11
+	VMINPS      Y6, Y10, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      Y11, Y6, Y8
+	VFMADD231PS Y9, Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y10
+	VMOVUPS     8352(R8), Y9
+	VMOVUPS     12512(R8), Y11
+	VMINPS      Y7, Y10, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      Y11, Y7, Y6
+	VFMADD231PS Y9, Y7, Y6
+	CMPB        73(CX), $0x00
+	JEQ         loaded50
+	VMOVUPS     (DI), Y2
+	VMOVUPS     32(DI), Y3
+
+loaded50:
+	VCMPPS    $0x07, Y8, Y8, Y7
+	VCMPPS    $0x07, Y6, Y6, Y9
+	VANDPS    Y8, Y7, Y7
+	VANDPS    Y6, Y9, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VADDPS    Y2, Y7, Y7
+	VADDPS    Y3, Y6, Y6
+	VCVTPS2DQ Y7, Y8
+	VCVTPS2DQ Y6, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VPXOR     Y7, Y8, Y8
+	VPXOR     Y6, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored52:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block44
+
+blocks45:
+none43:
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide53
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide53
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide53
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide53
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide53
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide53
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide53
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide53
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11755,38 +12552,32 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
-block44:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks45
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near46:
+near56:
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind58
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done47
+	JMP       done57
 
-kind48:
+kind58:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done47
+	JMP       done57
 
-done47:
+done57:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -11811,69 +12602,69 @@ done47:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around50
+	JNE         around60
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored51
+	JMP         stored61
 
-around50:
+around60:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored51:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block44
+	JMP  block54
 
-blocks45:
-divide43:
-block52:
+blocks55:
+divide53:
+block62:
 	CMPQ       AX, $0x00000010
-	JLT        blocks53
+	JLT        blocks63
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near54
+	JEQ        near64
 	PREFETCHT1 (DX)(R8*1)
 
-near54:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded65
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded55:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded66
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded56:
+loaded66:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind68
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done57
+	JMP       done67
 
-kind58:
+kind68:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done57
+	JMP       done67
 
-done57:
+done67:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal60
+	JNE    reciprocal70
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided61
+	JMP    divided71
 
-reciprocal60:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11881,7 +12672,7 @@ reciprocal60:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided61:
+divided71:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11902,24 +12693,24 @@ divided61:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around72
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored63
+	JMP       stored73
 
-around62:
+around72:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored63:
+stored73:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block52
+	JMP  block62
 
-blocks53:
+blocks63:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11936,7 +12727,7 @@ last:
 	RET
 
 // func quantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+
 TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -11965,12 +12756,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -11986,33 +12776,33 @@ near11:
 	XORQ R11, R11
 
 group12:
-	VMOVUPS     (DX)(R11*4), Y6
+	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
 	JNE         around13
 	VMOVDQU     Y8, (BX)(R11*4)
-	VMOVDQU     Y6, 32(BX)(R11*4)
+	VMOVDQU     Y7, 32(BX)(R11*4)
 	JMP         stored14
 
 around13:
 	VMOVNTDQ Y8, (BX)(R11*4)
-	VMOVNTDQ Y6, 32(BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
 
 stored14:
 	ADDQ $0x00000010, R11
@@ -12248,12 +13038,6 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
 block35:
 	CMPQ       AX, $0x00000010
@@ -12619,12 +13403,11 @@ turn7:
 
 strand10:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y7
+	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
 	VBROADCASTSS 2560(R10), Y3
 	VBROADCASTSS 3072(R10), Y4
 	VBROADCASTSS 3584(R10), Y5
-	VPBROADCASTD 4096(R10), Y6
 	MOVQ         104(CX), DI
 
 block8:
@@ -12640,49 +13423,49 @@ near11:
 group12:
 	CMPB      273(CX), $0x00
 	JNE       kind14
-	VCVTPH2PS (DX)(R11*2), Y6
+	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
 	JMP       done13
 
 kind14:
-	VPMOVZXWD (DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
 	JMP       done13
 
 done13:
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
 	VMINPS      Y8, Y3, Y8
 	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
 	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
+	VCMPPS      $0x07, Y7, Y7, Y10
 	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
+	VANDPS      Y7, Y10, Y7
 	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
 	CMPB        273(CX), $0x00
 	JNE         kind17
 	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
+	VCVTPS2PH   $0x00, Y7, X7
 	CMPB        76(CX), $0x00
 	JNE         around18
 	VMOVDQU     X8, (BX)(R11*2)
-	VMOVDQU     X6, 16(BX)(R11*2)
+	VMOVDQU     X7, 16(BX)(R11*2)
 	JMP         stored19
 
 around18:
 	VMOVNTDQ X8, (BX)(R11*2)
-	VMOVNTDQ X6, 16(BX)(R11*2)
+	VMOVNTDQ X7, 16(BX)(R11*2)
 
 stored19:
 	JMP done16
@@ -12692,25 +13475,25 @@ kind17:
 	VPAND     all32_1<>+0(SB), Y9, Y9
 	VPADDD    Y8, Y9, Y9
 	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y6, Y10
+	VPSRLD    $0x10, Y7, Y10
 	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    Y6, Y10, Y10
+	VPADDD    Y7, Y10, Y10
 	VPADDD    all32_7fff<>+0(SB), Y10, Y10
 	VCMPPS    $0x03, Y8, Y8, Y8
-	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y7, Y7, Y7
 	VBLENDVPS Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD    $0x10, Y9, Y6
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD    $0x10, Y9, Y7
 	VPSRLD    $0x10, Y10, Y8
-	VPACKUSDW Y8, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
+	VPACKUSDW Y8, Y7, Y7
+	VPERMQ    $0xd8, Y7, Y7
 	CMPB      76(CX), $0x00
 	JNE       around21
-	VMOVDQU   Y6, (BX)(R11*2)
+	VMOVDQU   Y7, (BX)(R11*2)
 	JMP       stored22
 
 around21:
-	VMOVNTDQ Y6, (BX)(R11*2)
+	VMOVNTDQ Y7, (BX)(R11*2)
 
 stored22:
 	JMP done16
@@ -13008,35 +13791,152 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none58
+	LEAQ  16640(R8), R9
+
+block59:
+	CMPQ       AX, $0x00000010
+	JLT        blocks60
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near61
+	PREFETCHT1 (DX)(R10*1)
+
+near61:
+	CMPB      273(CX), $0x00
+	JNE       kind63
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done62
+
+kind63:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done62
+
+done62:
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y10
+	VMOVUPS     8320(R8), Y9
+	VMOVUPS     12480(R8), Y11
+	VMINPS      Y6, Y10, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      Y11, Y6, Y8
+	VFMADD231PS Y9, Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y10
+	VMOVUPS     8352(R8), Y9
+	VMOVUPS     12512(R8), Y11
+	VMINPS      Y7, Y10, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      Y11, Y7, Y6
+	VFMADD231PS Y9, Y7, Y6
+	CMPB        73(CX), $0x00
+	JEQ         loaded65
+	VMOVUPS     (DI), Y2
+	VMOVUPS     32(DI), Y3
+
+loaded65:
+	VCMPPS    $0x07, Y8, Y8, Y7
+	VCMPPS    $0x07, Y6, Y6, Y9
+	VANDPS    Y8, Y7, Y7
+	VANDPS    Y6, Y9, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VADDPS    Y2, Y7, Y7
+	VADDPS    Y3, Y6, Y6
+	CMPB      273(CX), $0x00
+	JNE       kind67
+	VCVTPS2PH $0x00, Y7, X7
+	VCVTPS2PH $0x00, Y6, X6
+	CMPB      76(CX), $0x00
+	JNE       around68
+	VMOVDQU   X7, (BX)
+	VMOVDQU   X6, 16(BX)
+	JMP       stored69
+
+around68:
+	VMOVNTDQ X7, (BX)
+	VMOVNTDQ X6, 16(BX)
+
+stored69:
+	JMP done66
+
+kind67:
+	VPSRLD    $0x10, Y7, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y7, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y6, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y6, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y7, Y7, Y7
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y6
+	VPSRLD    $0x10, Y9, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around71
+	VMOVDQU   Y6, (BX)
+	JMP       stored72
+
+around71:
+	VMOVNTDQ Y6, (BX)
+
+stored72:
+	JMP done66
+
+done66:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block59
+
+blocks60:
+none58:
 	CMPQ         AX, $0x00000200
-	JLT          divide58
+	JLT          divide73
 	CMPB         72(CX), $0x00
-	JNE          divide58
+	JNE          divide73
 	CMPB         73(CX), $0x00
-	JNE          divide58
+	JNE          divide73
 	CMPB         75(CX), $0x00
-	JNE          divide58
+	JNE          divide73
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide58
+	JHI          divide73
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide58
+	JHI          divide73
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide58
+	JHI          divide73
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide58
+	JNE          divide73
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13045,38 +13945,32 @@ row:
 	VMULPS       Y0, Y6, Y6
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
-	VCVTPS2DQ    Y2, Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRLD       $0x08, Y10, Y11
-	VPOR         Y11, Y10, Y10
-	VPSRLD       $0x10, Y10, Y11
-	VPOR         Y11, Y10, Y10
 
-block59:
+block74:
 	CMPQ       AX, $0x00000010
-	JLT        blocks60
+	JLT        blocks75
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near61
+	JEQ        near76
 	PREFETCHT1 (DX)(R8*1)
 
-near61:
+near76:
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind78
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done62
+	JMP       done77
 
-kind63:
+kind78:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done62
+	JMP       done77
 
-done62:
+done77:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -13094,23 +13988,23 @@ done62:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        273(CX), $0x00
-	JNE         kind66
+	JNE         kind81
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around67
+	JNE         around82
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored68
+	JMP         stored83
 
-around67:
+around82:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored68:
-	JMP done65
+stored83:
+	JMP done80
 
-kind66:
+kind81:
 	VPSRLD    $0x10, Y11, Y12
 	VPAND     all32_1<>+0(SB), Y12, Y12
 	VPADDD    Y11, Y12, Y12
@@ -13128,70 +14022,70 @@ kind66:
 	VPACKUSDW Y11, Y10, Y10
 	VPERMQ    $0xd8, Y10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around85
 	VMOVDQU   Y10, (BX)
-	JMP       stored71
+	JMP       stored86
 
-around70:
+around85:
 	VMOVNTDQ Y10, (BX)
 
-stored71:
-	JMP done65
+stored86:
+	JMP done80
 
-done65:
+done80:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block59
+	JMP  block74
 
-blocks60:
-divide58:
-block72:
+blocks75:
+divide73:
+block87:
 	CMPQ       AX, $0x00000010
-	JLT        blocks73
+	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near74
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 
-near74:
+near89:
 	CMPB    72(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded90
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded75:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded76
+	JEQ     loaded91
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded76:
+loaded91:
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind93
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done77
+	JMP       done92
 
-kind78:
+kind93:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done77
+	JMP       done92
 
-done77:
+done92:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal80
+	JNE    reciprocal95
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided81
+	JMP    divided96
 
-reciprocal80:
+reciprocal95:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13199,7 +14093,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided96:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13213,23 +14107,23 @@ divided81:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind98
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around99
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored85
+	JMP       stored100
 
-around84:
+around99:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored85:
-	JMP done82
+stored100:
+	JMP done97
 
-kind83:
+kind98:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -13247,25 +14141,25 @@ kind83:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around102
 	VMOVDQU   Y6, (BX)
-	JMP       stored88
+	JMP       stored103
 
-around87:
+around102:
 	VMOVNTDQ Y6, (BX)
 
-stored88:
-	JMP done82
+stored103:
+	JMP done97
 
-done82:
+done97:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block72
+	JMP  block87
 
-blocks73:
+blocks88:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -56,10 +56,16 @@ func storeFence()
 //go:noescape
 func prefetchLines(from *byte, lines int)
 
-// quickParamsAVX2 fills in what the first n runs need for quick codes, and tells whether all may have them.
+// quickParamsAVX2 makes of n scales and zero points, a vector of which lies zeroStep bytes after the other, what quick codes need:
+// first, last, inverse and rest, pitch bytes apart. It tells whether all may have quick codes.
 //
 //go:noescape
-func quickParamsAVX2(n int, scale *float32, lo float32, hi float32) (ok bool)
+func quickParamsAVX2(n int, scale *float32, zero *float32, zeroStep int, first *float32, pitch int, lo float32, hi float32) (ok bool)
+
+// zeroBytesAVX2 makes the lowest bytes of n zero points, a multiple of 8, of which 8 lie zeroStep bytes after the other.
+//
+//go:noescape
+func zeroBytesAVX2(to *uint8, zero *float32, zeroStep int, n int)
 
 // amdFamily returns the family of a processor of AMD's, 0 for another.
 //

@@ -469,27 +469,31 @@ line:
 	JG         line
 	RET
 
-// func quickParamsAVX2(n int, scale *float32, lo float32, hi float32) (ok bool)
+// func quickParamsAVX2(n int, scale *float32, zero *float32, zeroStep int, first *float32, pitch int, lo float32, hi float32) (ok bool)
 // Requires: AVX, AVX2, BMI2, FMA3
-TEXT ·quickParamsAVX2(SB), NOSPLIT, $0-25
+TEXT ·quickParamsAVX2(SB), NOSPLIT, $0-57
 	MOVQ         n+0(FP), AX
 	MOVQ         scale+8(FP), CX
-	VBROADCASTSS lo+16(FP), Y0
-	VBROADCASTSS hi+20(FP), Y1
-	MOVL         $0x3f800000, DX
-	VMOVD        DX, X2
+	MOVQ         zero+16(FP), DX
+	MOVQ         first+32(FP), BX
+	MOVQ         pitch+40(FP), SI
+	LEAQ         (SI)(SI*2), DI
+	VBROADCASTSS lo+48(FP), Y0
+	VBROADCASTSS hi+52(FP), Y1
+	MOVL         $0x3f800000, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x21800000, DX
-	VMOVD        DX, X3
+	MOVL         $0x21800000, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x3c000000, DX
-	VMOVD        DX, X4
+	MOVL         $0x3c000000, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	XORL         DX, DX
+	XORL         R8, R8
 
 runs:
 	VMOVUPS      (CX), Y5
-	VMOVUPS      1024(CX), Y6
+	VMOVUPS      (DX), Y6
 	VPSUBD       Y3, Y5, Y8
 	VPMINUD      Y4, Y8, Y7
 	VPCMPEQD     Y7, Y8, Y7
@@ -497,38 +501,60 @@ runs:
 	VPAND        Y8, Y7, Y7
 	VCMPPS       $0x12, Y1, Y6, Y8
 	VPAND        Y8, Y7, Y7
-	VMOVMSKPS    Y7, SI
-	NOTL         SI
-	MOVQ         $+255, BX
-	BZHIQ        AX, BX, BX
-	ANDL         BX, SI
-	ORL          SI, DX
-	VMOVUPS      Y2, Y10
-	VDIVPS       Y5, Y10, Y9
-	VFNMADD231PS Y5, Y9, Y10
-	VDIVPS       Y5, Y10, Y10
+	VMOVMSKPS    Y7, R10
+	NOTL         R10
+	MOVQ         $+255, R9
+	BZHIQ        AX, R9, R9
+	ANDL         R9, R10
+	ORL          R10, R8
+	VMOVUPS      Y2, Y9
+	VDIVPS       Y5, Y9, Y8
+	VFNMADD231PS Y5, Y8, Y9
+	VDIVPS       Y5, Y9, Y9
 	VSUBPS       Y6, Y0, Y7
 	VMULPS       Y5, Y7, Y7
-	VSUBPS       Y6, Y1, Y8
-	VMULPS       Y5, Y8, Y8
-	VCVTPS2DQ    Y6, Y5
-	VPSLLD       $0x18, Y5, Y5
-	VPSRLD       $0x08, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VPSRLD       $0x10, Y5, Y6
-	VPOR         Y6, Y5, Y5
-	VMOVUPS      Y7, 2048(CX)
-	VMOVUPS      Y8, 2560(CX)
-	VMOVUPS      Y9, 3072(CX)
-	VMOVUPS      Y10, 3584(CX)
-	VMOVDQU      Y5, 4096(CX)
+	VSUBPS       Y6, Y1, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y7, (BX)
+	VMOVUPS      Y6, (BX)(SI*1)
+	VMOVUPS      Y8, (BX)(SI*2)
+	VMOVUPS      Y9, (BX)(DI*1)
 	ADDQ         $0x20, CX
+	ADDQ         zeroStep+24(FP), DX
+	ADDQ         $0x20, BX
 	SUBQ         $0x08, AX
 	JGT          runs
 	VZEROUPPER
-	TESTL        DX, DX
+	TESTL        R8, R8
 	SETEQ        AL
-	MOVB         AL, ok+24(FP)
+	MOVB         AL, ok+56(FP)
+	RET
+
+// func zeroBytesAVX2(to *uint8, zero *float32, zeroStep int, n int)
+// Requires: AVX, AVX2
+TEXT ·zeroBytesAVX2(SB), NOSPLIT, $0-32
+	MOVQ to+0(FP), AX
+	MOVQ zero+8(FP), CX
+	MOVQ zeroStep+16(FP), DX
+	MOVQ n+24(FP), BX
+
+next:
+	TESTQ        BX, BX
+	JLE          done
+	VCVTPS2DQ    (CX), Y0
+	VPSLLD       $0x18, Y0, Y0
+	VPSRLD       $0x18, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VPACKUSWB    X0, X0, X0
+	VMOVQ        X0, (AX)
+	ADDQ         DX, CX
+	ADDQ         $0x08, AX
+	SUBQ         $0x08, BX
+	JMP          next
+
+done:
+	VZEROUPPER
 	RET
 
 // func amdFamily() (family uint32)

@@ -31,18 +31,26 @@ func (k *kernel) splits() bool {
 			return false
 		}
 	}
-	return k.isa.masks && k.op.sums == 0 && (k.out == bf16 || k.out == code8 && k.quick != nil)
+	return k.op.sums == 0 && (k.out == bf16 || k.out == code8 && k.quick != nil)
 }
 
 func (k *kernel) loadSplit(input int) value {
-	v := k.newValue()
+	v := make(value, k.group)
 	for i := 0; i < len(v); i += 2 {
 		from := k.pointer(fmt.Sprintf("in%d", input), i, bf16.size)
-		k.emit("VMOVDQU32", from, v[i+1])
-		k.emit("VPSLLD", 16, v[i+1], v[i])
-		k.emit("VPANDD", k.pinned(k.constant(upperHalf)), v[i+1], v[i+1])
+		v[i], v[i+1] = k.loadPair(from, k.pinned(k.constant(upperHalf)))
 	}
 	return v
+}
+
+// loadPair returns the even elements of two vectors, and the odd ones, of which upper has the bits:
+// twice as fast as in order, and words puts them together.
+func (k *kernel) loadPair(from memory, upper any) (even, odd reg.VecVirtual) {
+	even, odd = k.vector(), k.vector()
+	k.emit(either(k.isa.masks, "VMOVDQU32", "VMOVDQU"), from, odd)
+	k.emit("VPSLLD", 16, odd, even)
+	k.emit(k.bits("VPAND"), upper, odd, odd)
+	return even, odd
 }
 
 // packBF16 adds 0x7fff and the last bit kept: to nearest, ties to even,
@@ -110,6 +118,20 @@ func (k *kernel) words(v value, upper int) (words value) {
 			to := both(i)
 			k.emit("VMOVDQA64", v[i], to)
 			k.emit("VPERMT2W", v[i+1], index, to)
+		}
+		return words
+	}
+	if k.split {
+		for i := 0; i < len(v); i += 2 {
+			even, odd, to := v[i], v[i+1], both(i)
+			if upper == 1 {
+				k.emit("VPSRLD", 16, even, to)
+				even = to
+			} else {
+				k.emit("VPSLLD", 16, odd, to)
+				odd = to
+			}
+			k.emit("VPBLENDW", 0xAA, odd, even, to)
 		}
 		return words
 	}

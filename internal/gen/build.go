@@ -113,6 +113,7 @@ var frameFields = []field{
 	{"kind", "uint8", "which type codes have, of those that the kernel reads", 272},
 	{"half", "uint8", "and elements of 16 bits", 273},
 	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size", 280},
+	{"columns", "unsafe.Pointer", "what quick codes of each element of the rows are made of, or nil", 288},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -267,6 +268,9 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 		c.Label(wide)
 	}
 	if o.hasQuick(v) {
+		if v.in[0] != f32 {
+			k.columnBlocks(n, block)
+		}
 		k.quickBlocks(n, block)
 	}
 	k.loop(n, block, body)

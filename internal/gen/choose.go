@@ -150,6 +150,5 @@ func (k *kernel) chooseQuick(scale, zero reg.VecVirtual, at func(name string) op
 	c.VMOVSS(q.last, at("last"))
 	c.VMOVSS(q.inverse, at("inverse"))
 	c.VMOVSS(q.rest, at("rest"))
-	c.VMOVD(q.zeros, at("zeros"))
 	c.Label(divide)
 }

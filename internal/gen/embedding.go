@@ -57,8 +57,10 @@ func (s *rowSum) function() {
 		"and returns how many results are done.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists()
-	if s.out == bf16 && s.isa.masks {
-		s.pinRounding()
+	if s.out == bf16 {
+		if s.isa.masks {
+			s.pinRounding()
+		}
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
 	s.results([]int{16, 8, 6, 4, 2, 1}, s.notTooMany)

@@ -107,7 +107,7 @@ func (s *rowSum) addThere(sum value) {
 			s.emit(s.ps("VADD"), sum[v], s.out.load(s.kernel, s.place(v)), sum[v])
 			continue
 		}
-		even, odd := s.loadPair(s.place(v))
+		even, odd := s.loadPair(s.place(v), s.upper)
 		s.emit(s.ps("VADD"), sum[v], even, sum[v])
 		v++
 		s.emit(s.ps("VADD"), sum[v], odd, sum[v])
@@ -118,6 +118,13 @@ func (s *rowSum) addThere(sum value) {
 func (s *rowSum) inOrder(sum value, v int) reg.VecVirtual {
 	if !s.split {
 		return sum[v]
+	}
+	if !s.isa.masks {
+		low, high := s.vector(), s.vector()
+		s.emit("VUNPCKLPS", sum[v|1], sum[v&^1], low)
+		s.emit("VUNPCKHPS", sum[v|1], sum[v&^1], high)
+		s.emit("VPERM2F128", 0x20+v%2*0x11, high, low, low)
+		return low
 	}
 	var numbers []operand.Constant
 	for i := range 16 {

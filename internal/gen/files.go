@@ -111,6 +111,7 @@ func frameFile() ([]byte, error) {
 	}{
 		{"frame is what a generated kernel reads: operands and how to run.\ntype frame", frameFields},
 		{"runParams is the parameters of many runs.\ntype runParams", runFields},
+		{"columnParams is what quick codes of elements with a scale each are made of.\ntype columnParams", columnFields},
 	} {
 		fmt.Fprintf(&b, "// %s struct {\n", s.doc)
 		for _, f := range s.fields {
@@ -123,6 +124,7 @@ func frameFile() ([]byte, error) {
 		b.WriteString("}\n\n")
 	}
 	fmt.Fprintf(&b, "// maxRuns is how many runs a kernel handles in one call at most.\nconst maxRuns = %d\n\n", maxRuns)
+	fmt.Fprintf(&b, "// quickColumns is how many elements columnParams are of.\nconst quickColumns = %d\n\n", quickColumns)
 	b.WriteString("// What quick codes ask for: the length of a run, the bits of scales and of bounds.\nconst (\n")
 	fmt.Fprintf(&b, "quickLength = %d\nsmallestScale = %#x\nlargestScale = %#x\nlargestBound = %#x\n)\n", quickLength, smallestScale, largestScale, largestBound)
 	return format.Source([]byte(b.String()))

@@ -196,14 +196,18 @@ func (k *kernel) broadcast() string {
 // element.
 func (k *kernel) parameters() {
 	for _, name := range k.paramNames() {
-		loaded := k.newLabel("loaded")
-		k.jumpUnless(name+"s", loaded)
-		for i := range k.group {
-			r := k.param[name][i]
-			k.fetch(k.ps("VMOVU"), k.pointer(name, i, k.compute.size), r)
-		}
-		k.c.Label(loaded)
+		k.parameter(name)
 	}
+}
+
+// parameter loads one of them.
+func (k *kernel) parameter(name string) {
+	loaded := k.newLabel("loaded")
+	k.jumpUnless(name+"s", loaded)
+	for i := range k.group {
+		k.fetch(k.ps("VMOVU"), k.pointer(name, i, k.compute.size), k.param[name][i])
+	}
+	k.c.Label(loaded)
 }
 
 // prefetch asks for what lies a distance behind the data inputs of a block.

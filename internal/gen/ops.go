@@ -144,6 +144,7 @@ func (k *kernel) quickQuantize() {
 	if k.out == code8 {
 		k.storeQuick(u)
 	} else {
+		k.columnParameter("zero")
 		k.store(k.add(k.rintOrZero(u), k.zero()))
 	}
 }

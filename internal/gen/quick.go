@@ -22,6 +22,7 @@ type quick struct {
 	first, last   reg.VecVirtual
 	inverse, rest reg.VecVirtual
 	zeros         reg.VecVirtual // in all bytes that of the zero point
+	columns       bool           // every element has its own, in memory (quick_columns.go)
 }
 
 // What allows it: the length of a run, the bits of scales from 2^-60 to 2^60,
@@ -37,12 +38,12 @@ const (
 func (o *op) hasQuick(v variant) bool { return o.quick != nil && v.code == nil && v.compute == f32 }
 
 func (k *kernel) newQuick() *quick {
-	return &quick{k.vector(), k.vector(), k.vector(), k.vector(), k.vector()}
+	return &quick{k.vector(), k.vector(), k.vector(), k.vector(), k.vector(), false}
 }
 
 // makeQuick emits what quick codes are made of; one is 1 in every lane.
 func (k *kernel) makeQuick(scale, zero, lo, hi reg.VecVirtual, one any) *quick {
-	q, low := k.newQuick(), k.vector()
+	q := k.newQuick()
 	k.emit("VMOVUPS", one, q.rest)
 	k.emit("VDIVPS", scale, q.rest, q.inverse)
 	k.emit("VFNMADD231PS", scale, q.inverse, q.rest)
@@ -51,13 +52,15 @@ func (k *kernel) makeQuick(scale, zero, lo, hi reg.VecVirtual, one any) *quick {
 	k.emit("VMULPS", scale, q.first, q.first)
 	k.emit("VSUBPS", zero, hi, q.last)
 	k.emit("VMULPS", scale, q.last, q.last)
-	k.emit("VCVTPS2DQ", zero, q.zeros)
-	k.emit("VPSLLD", 24, q.zeros, q.zeros)
-	for _, distance := range []int{8, 16} {
-		k.emit("VPSRLD", distance, q.zeros, low)
-		k.emit(k.bits("VPOR"), low, q.zeros, q.zeros)
-	}
 	return q
+}
+
+// makeZeros fills the bytes of the zero point.
+func (k *kernel) makeZeros(zero reg.VecVirtual) {
+	if k.out == code8 {
+		k.emit("VCVTPS2DQ", zero, k.quick.zeros)
+		k.emit("VPBROADCASTB", k.quick.zeros.AsX(), k.quick.zeros)
+	}
 }
 
 // quickBlocks handles all whole blocks, or none.
@@ -66,6 +69,7 @@ func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
 	branch(k.c.CMPQ, n, operand.U32(quickLength), k.c.JLT, divide)
 	k.allowQuick(divide)
 	k.quick = k.makeQuick(k.param["scale"][0], k.param["zero"][0], k.param["lo"][0], k.param["hi"][0], k.one())
+	k.makeZeros(k.param["zero"][0])
 	k.loop(n, block, k.op.quick)
 	k.quick, k.finite = nil, false
 	k.c.Label(divide)
@@ -95,10 +99,14 @@ func (k *kernel) allowQuick(divide string) {
 func (k *kernel) quickQuotient(x value) value {
 	u := k.newValue()
 	for i, v := range x {
-		k.emit("VMINPS", v, k.quick.last, v)
-		k.emit("VMAXPS", v, k.quick.first, v)
-		k.emit("VMULPS", k.quick.rest, v, u[i])
-		k.emit("VFMADD231PS", k.quick.inverse, v, u[i])
+		q := k.quick
+		if q.columns {
+			q = k.loadColumns(i)
+		}
+		k.emit("VMINPS", v, q.last, v)
+		k.emit("VMAXPS", v, q.first, v)
+		k.emit("VMULPS", q.rest, v, u[i])
+		k.emit("VFMADD231PS", q.inverse, v, u[i])
 	}
 	return u
 }
@@ -106,6 +114,7 @@ func (k *kernel) quickQuotient(x value) value {
 // quickValue returns rint(u) * scale, never -0 for a 0; a NaN u counts as 0.
 func (k *kernel) quickValue(u value) value {
 	k.finite = true
+	k.columnParameter("scale")
 	y := k.newValue()
 	for i, r := range k.rintOrZero(u) {
 		k.emit("VXORPS", y[i], y[i], y[i])
@@ -124,24 +133,31 @@ func (k *kernel) storeQuick(u value) {
 	} else {
 		packed = k.toBytes(whole)
 	}
+	at := 0
 	for _, r := range packed {
-		zeros := k.quick.zeros
-		if r.Size() == 16 {
-			zeros = zeros.AsX().(reg.VecVirtual)
+		switch {
+		case k.quick.columns:
+			k.emit("VPADDB", k.pointer("zeros", 0, 1).plus(at), r, r)
+		case r.Size() == 16:
+			k.emit("VPADDB", k.quick.zeros.AsX(), r, r)
+		default:
+			k.emit("VPADDB", k.quick.zeros, r, r)
 		}
-		k.emit("VPADDB", zeros, r, r)
+		at += int(r.Size())
 	}
 	k.write(k.out, packed)
 }
 
-// quickParams makes what quick codes are made of for many runs, and reports
-// whether all of them allow it. Fields of a vector behind the last run are
-// written, too.
+// quickParams makes what quick codes are made of for many runs, or for many elements, and
+// reports whether all of them allow it. Whole vectors are read and written.
 func quickParams(c *build.Context) {
-	beginFunction(c, "quickParamsAVX2", "func(n int, scale *float32, lo, hi float32) (ok bool)",
-		"quickParamsAVX2 fills in what the first n runs need for quick codes, and tells whether all may have them.")
-	n, p := param(c, "n"), param(c, "scale")
-	at := func(name string) operand.Mem { return operand.Mem{Base: p, Disp: offsetOf(runFields, name)} }
+	beginFunction(c, "quickParamsAVX2", "func(n int, scale, zero *float32, zeroStep int, first *float32, pitch int, lo, hi float32) (ok bool)",
+		"quickParamsAVX2 makes of n scales and zero points, a vector of which lies zeroStep bytes after the other, what quick codes need:",
+		"first, last, inverse and rest, pitch bytes apart. It tells whether all may have quick codes.")
+	n, scales, zeroPoints, to, pitch := param(c, "n"), param(c, "scale"), param(c, "zero"), param(c, "first"), param(c, "pitch")
+	third := c.GP64()
+	c.LEAQ(operand.Mem{Base: pitch, Index: pitch, Scale: 2}, third)
+	k := &kernel{c: c, isa: avx2, compute: f32}
 	all := func(bits uint32) reg.VecVirtual {
 		word, v := c.GP32(), c.YMM()
 		c.MOVL(operand.U32(bits), word)
@@ -149,16 +165,14 @@ func quickParams(c *build.Context) {
 		c.VPBROADCASTD(v.AsX(), v)
 		return v
 	}
-	lo, hi := c.YMM(), c.YMM()
-	c.VBROADCASTSS(operand.NewParamAddr("lo", 16), lo)
-	c.VBROADCASTSS(operand.NewParamAddr("hi", 20), hi)
+	lo, hi := k.spreadParam("lo"), k.spreadParam("hi")
 	one, smallest, extent := all(0x3F800000), all(smallestScale), all(largestScale-smallestScale)
 	refused, bits := c.GP32(), c.GP64()
 	c.XORL(refused, refused)
 	c.Label("runs")
 	scale, zero := c.YMM(), c.YMM()
-	c.VMOVUPS(at("scale"), scale)
-	c.VMOVUPS(at("zero"), zero)
+	c.VMOVUPS(operand.Mem{Base: scales}, scale)
+	c.VMOVUPS(operand.Mem{Base: zeroPoints}, zero)
 
 	fits, t := c.YMM(), c.YMM()
 	c.VPSUBD(smallest, scale, t)
@@ -176,13 +190,14 @@ func quickParams(c *build.Context) {
 	c.ANDL(bits.As32(), mask)
 	c.ORL(mask, refused)
 
-	q := (&kernel{c: c, isa: avx2, compute: f32}).makeQuick(scale, zero, lo, hi, one)
-	c.VMOVUPS(q.first, at("first"))
-	c.VMOVUPS(q.last, at("last"))
-	c.VMOVUPS(q.inverse, at("inverse"))
-	c.VMOVUPS(q.rest, at("rest"))
-	c.VMOVDQU(q.zeros, at("zeros"))
-	c.ADDQ(operand.Imm(32), p)
+	q := k.makeQuick(scale, zero, lo, hi, one)
+	c.VMOVUPS(q.first, operand.Mem{Base: to})
+	c.VMOVUPS(q.last, operand.Mem{Base: to, Index: pitch, Scale: 1})
+	c.VMOVUPS(q.inverse, operand.Mem{Base: to, Index: pitch, Scale: 2})
+	c.VMOVUPS(q.rest, operand.Mem{Base: to, Index: third, Scale: 1})
+	c.ADDQ(operand.Imm(32), scales)
+	c.ADDQ(operand.NewParamAddr("zeroStep", 24), zeroPoints)
+	c.ADDQ(operand.Imm(32), to)
 	c.SUBQ(operand.Imm(8), n)
 	c.JGT(operand.LabelRef("runs"))
 	c.VZEROUPPER()

@@ -23,7 +23,6 @@ var runFields = []field{
 	{"last", "[maxRuns]float32", "", 20 * maxRuns},
 	{"inverse", "[maxRuns]float32", "", 24 * maxRuns},
 	{"rest", "[maxRuns]float32", "", 28 * maxRuns},
-	{"zeros", "[maxRuns]uint32", "in each byte that of the zero point", 32 * maxRuns},
 }
 
 // maxRuns is how many runs a kernel handles in one call at most.
@@ -190,7 +189,7 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 		k.emit("VBROADCASTSS", at("last"), q.last)
 		k.emit("VBROADCASTSS", at("inverse"), q.inverse)
 		k.emit("VBROADCASTSS", at("rest"), q.rest)
-		k.emit("VPBROADCASTD", at("zeros"), q.zeros)
+		k.makeZeros(k.param["zero"][0])
 	}
 	body()
 	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Apart"), k.ptr[name]) })

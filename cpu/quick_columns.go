@@ -1,0 +1,85 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// quickRows is from how many rows on what quick codes need is worth making.
+const quickRows = 32
+
+// farAhead is how many bytes before an element of such rows is read its line is asked for.
+const farAhead = 1 << 14
+
+// rows runs the kernel on runs that have the same parameters, some of them one for each
+// element, if it can.
+func (k *kernel) rows(n, data int, a *Args) bool {
+	r, f, out := &a.Runs, &a.frame, len(a.In)
+	if !a.Ready || r.Strands != 1 || r.Step[data]|r.Step[data+1] != 0 || n%k.step != 0 || n > callSize || !k.takes(n, a) || k.lacks(a, n) {
+		return false
+	}
+	if a.Stream && (misaligned(a.Out[0].P, k.out) != 0 || r.Step[out]%streamAlignment != 0) {
+		return false
+	}
+	wide, quick := n, r.Steps >= quickRows && k.takesColumns(n, data, a)
+	if quick {
+		wide = quickColumns
+	}
+	for at := 0; at < n; at += wide {
+		m := min(wide, n-at)
+		most := max(1, runsCall/m)
+		var columns unsafe.Pointer
+		for step := 0; step < r.Steps; step += most {
+			k.load(a, data, at, n)
+			if quick && step == 0 {
+				columns = k.quickColumns(m, a)
+			}
+			f.columns, f.rows = columns, min(most, r.Steps-step)
+			if quick && f.ahead != 0 {
+				f.ahead = max(1, farAhead/(m*int(k.in[0].Size()))) * int(r.Step[0])
+			}
+			f.in0, f.out = unsafe.Add(f.in0, step*int(r.Step[0])), unsafe.Add(f.out, step*int(r.Step[out]))
+			if data > 1 {
+				f.in1 = unsafe.Add(f.in1, step*int(r.Step[1]))
+			}
+			f.in0Step, f.in1Step, f.outStep = int(r.Step[0]), int(r.Step[1]), int(r.Step[out])
+			k.run(m, f)
+		}
+	}
+	a.frame = frame{}
+	return true
+}
+
+// takesColumns reports whether rows of n elements, which have a scale each, may have quick codes. Elements of f32
+// are divided in the time in which it would load what their codes need.
+func (k *kernel) takesColumns(n, data int, a *Args) bool {
+	return k.quick && k.in[0] != tensor.F32 && n >= quickRun && a.In[data].Stride != 0 &&
+		!a.Attrs.Reciprocal && smallBound(float32(a.Lo)) && smallBound(float32(a.Hi))
+}
+
+// quickColumns makes what quick codes of the frame's first n elements need; nil where they may have none.
+func (k *kernel) quickColumns(n int, a *Args) unsafe.Pointer {
+	const vector = 8
+	f := &a.frame
+	p, zero, step := a.Scratch.quick.aligned(), (*float32)(f.zero), 4*vector
+	if !f.zeros {
+		all := BlockOf[float32](a.Scratch, 0, vector)
+		for i := range all {
+			all[i] = *zero
+		}
+		zero, step = &all[0], 0
+	}
+	if !quickColumnParams(n-n%vector, (*float32)(f.scale), zero, step, p, float32(a.Lo), float32(a.Hi)) {
+		return nil
+	}
+	return unsafe.Pointer(p)
+}
+
+// quickMemory has room for parameters that begin at a cache line, which no load crosses then.
+type quickMemory [unsafe.Sizeof(columnParams{}) + streamAlignment]byte
+
+func (m *quickMemory) aligned() *columnParams {
+	p := unsafe.Pointer(m)
+	return (*columnParams)(unsafe.Add(p, -uintptr(p)%streamAlignment))
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Quick codes of elements with a scale each, the same in many rows: what they are made of is
+// made once for all of these, and read from memory with each element.
+
+// quickColumns is of how many elements it is made at a time, so that it stays in the first cache.
+const quickColumns = 1024
+
+// columnFields is the layout of cpu.columnParams. Arrays do not lie a power of 2 apart.
+var columnFields = []field{
+	{"first", "[quickColumns + 16]float32", "what quick codes are made of", 0},
+	{"last", "[quickColumns + 16]float32", "", columnPitch},
+	{"inverse", "[quickColumns + 16]float32", "", 2 * columnPitch},
+	{"rest", "[quickColumns + 16]float32", "", 3 * columnPitch},
+	{"zeros", "[quickColumns]uint8", "the lowest bytes of zero points", 4 * columnPitch},
+}
+
+const columnPitch = 4 * (quickColumns + 16)
+
+// columnBlocks handles all whole blocks of a row whose elements have what quick codes are made
+// of, if they have.
+func (k *kernel) columnBlocks(n reg.GPVirtual, block int) {
+	none, columns, zeros := k.newLabel("none"), k.c.GP64(), k.c.GP64()
+	k.c.MOVQ(k.field("columns"), columns)
+	branch(k.c.TESTQ, columns, columns, k.c.JEQ, none)
+	k.c.LEAQ(operand.Mem{Base: columns, Disp: offsetOf(columnFields, "zeros")}, zeros)
+	k.ptr["columns"], k.ptr["zeros"] = columns, zeros
+	k.quick = &quick{columns: true}
+	k.loop(n, block, func(k *kernel) {
+		k.op.quick(k)
+		k.c.ADDQ(operand.U32(4*block), columns)
+		k.c.ADDQ(operand.U32(block), zeros)
+	})
+	k.quick, k.finite = nil, false
+	k.c.Label(none)
+}
+
+// loadColumns loads what quick codes of vector i of the group are made of.
+func (k *kernel) loadColumns(i int) *quick {
+	q, from := k.newQuick(), k.pointer("columns", i, f32.size)
+	for array, to := range []reg.VecVirtual{q.first, q.last, q.inverse, q.rest} {
+		k.emit("VMOVUPS", from.plus(array*columnPitch), to)
+	}
+	return q
+}
+
+// zeroBytes makes the lowest bytes of the zero points of columns.
+func zeroBytes(c *build.Context) {
+	beginFunction(c, "zeroBytesAVX2", "func(to *uint8, zero *float32, zeroStep int, n int)",
+		"zeroBytesAVX2 makes the lowest bytes of n zero points, a multiple of 8, of which 8 lie zeroStep bytes after the other.")
+	to, from, step := param(c, "to"), param(c, "zero"), param(c, "zeroStep")
+	inSteps(c, 8, func() {
+		v, high := c.YMM(), c.XMM()
+		c.VCVTPS2DQ(operand.Mem{Base: from}, v)
+		c.VPSLLD(operand.Imm(24), v, v)
+		c.VPSRLD(operand.Imm(24), v, v)
+		c.VEXTRACTI128(operand.Imm(1), v, high)
+		c.VPACKUSDW(high, v.AsX(), v.AsX())
+		c.VPACKUSWB(v.AsX(), v.AsX(), v.AsX())
+		c.VMOVQ(v.AsX(), operand.Mem{Base: to})
+		c.ADDQ(step, from)
+		c.ADDQ(operand.Imm(8), to)
+	})
+}
+
+// columnParameter loads a parameter that elements of columns have each.
+func (k *kernel) columnParameter(name string) {
+	if k.quick.columns {
+		k.parameter(name)
+	}
+}
