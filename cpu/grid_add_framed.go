@@ -179,7 +179,6 @@ func (s *GridScatter[C]) leaveFrame() {
 			copy(row, sums[(f.first+y*f.pitch)*pitch:])
 			continue
 		}
-		clear(row)
 		for c := range s.channels {
 			for x, sum := range f.row(c, f.rows[0]+y) {
 				row[x*s.pitch+c] = sum

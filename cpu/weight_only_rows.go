@@ -45,7 +45,6 @@ const (
 	weightDepth       = 2048    // positions that are multiplied before the next ones are
 	weightSlack       = 16      // elements that keep packed rows from meeting in a cache
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
-	firstCache        = 1 << 15 // bytes
 	weightRest        = 32      // positions that few rows of x take as long for as for one beside whole stripes
 )
 
@@ -205,17 +204,13 @@ func (r *weightRun) multiply(n, count int64) {
 }
 
 // slice returns how many positions are taken of one row of weight after another:
-// so many that x stays in the first cache meanwhile. One or two rows of x wait for
-// the weights, which come faster in long runs.
+// so many that weightFewRows of x stay in the first cache meanwhile. One or two rows of
+// x wait for the weights, which come faster in long runs.
 func (r *weightRun) slice() int64 {
-	size, rows := r.K, r.M1-r.M0
-	if !r.direct || rows > 2 {
-		size = TileSize
+	if !r.direct || r.M1-r.M0 > 2 {
+		return TileSize
 	}
-	for rows > 2 && size*rows*4 > firstCache {
-		size /= 2
-	}
-	return size
+	return r.K
 }
 
 // multiplySlice adds the products of some positions of so many rows from n+i of weight on.
@@ -234,17 +229,12 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride), zeroRow)
 }
 
-// multiplyRest adds those of the positions that whole stripes leave.
+// multiplyRest adds those of the positions that whole stripes leave: fewer than there are of these (weightRest).
 func (r *weightRun) multiplyRest(n, i, whole int64) {
 	if whole == r.K {
 		return
 	}
 	rows, width := r.M1-r.M0, packedWidth(r.K)
-	if whole == 0 {
-		for m := range rows {
-			clear(r.s.lanes[m][i][:])
-		}
-	}
 	w := r.s.row[:r.K-whole]
 	r.weights(w, n+i, whole)
 	for m := range rows {

@@ -34,9 +34,9 @@ var (
 	}
 )
 
-// inferBags returns the number of bags and sets the shape of the weights of
+// inferBags returns the number of bags of a table's rows and sets the shape of the weights of
 // the indices; they have the type of the argument named.
-func inferBags(p *Problem, factors, of string) (count int64, err error) {
+func inferBags(p *Problem, table, factors, of string) (count int64, err error) {
 	index := p.Shape("indices")
 	switch last := p.bool("include_last_offset"); {
 	case !p.has("offsets") && len(index) != 2:
@@ -58,6 +58,9 @@ func inferBags(p *Problem, factors, of string) (count int64, err error) {
 	}
 	if err := checkPadding(p); err != nil {
 		return 0, err
+	}
+	if pad, rows := p.int("padding_idx"), p.Shape(table)[0]; pad >= rows {
+		return 0, p.errorf("padding_idx", "is %d; want a row of %s, which has %d, or -1 for none", pad, named(table), rows)
 	}
 	if p.has(factors) {
 		p.setShape(factors, index)

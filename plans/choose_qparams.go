@@ -120,9 +120,16 @@ func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMa
 	}
 }
 
+// checkChosen asks for codes that a scale above 0 and below infinity can be chosen for.
 func checkChosen(p *Problem) error {
-	if !p.bool("symmetric") && !p.has("zero_point") {
+	qmax := p.int("qmax")
+	switch symmetric := p.bool("symmetric"); {
+	case !symmetric && !p.has("zero_point"):
 		return p.errorf("zero_point", "is none, but %s=false chooses one", named("symmetric"))
+	case symmetric && qmax <= 0:
+		return p.errorf("qmax", "is %d; want at least 1 with %s=true: scales are max|x| / %s", qmax, named("symmetric"), named("qmax"))
+	case !symmetric && p.int("qmin") == qmax:
+		return p.errorf("qmax", "is %d, and so is %s; want more with %s=false: scales are a range divided by their difference", qmax, named("qmin"), named("symmetric"))
 	}
 	return nil
 }

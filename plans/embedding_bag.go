@@ -32,7 +32,7 @@ var embeddingBag = op{
 		if err := checkTable(p, "weight"); err != nil {
 			return err
 		}
-		count, err := inferBags(p, "per_sample_weights", "weight")
+		count, err := inferBags(p, "weight", "per_sample_weights", "weight")
 		if err != nil {
 			return err
 		}

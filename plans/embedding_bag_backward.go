@@ -39,7 +39,7 @@ var embeddingBagBackward = op{
 		if err := checkTable(p, "grad_weight"); err != nil {
 			return err
 		}
-		count, err := inferBags(p, "per_sample_weights", "grad_output")
+		count, err := inferBags(p, "grad_weight", "per_sample_weights", "grad_output")
 		if err != nil {
 			return err
 		}

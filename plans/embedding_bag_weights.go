@@ -26,7 +26,7 @@ var embeddingBagWeights = op{
 		if err := checkTable(p, "weight"); err != nil {
 			return err
 		}
-		count, err := inferBags(p, "grad_per_sample_weights", "weight")
+		count, err := inferBags(p, "weight", "grad_per_sample_weights", "weight")
 		if err != nil {
 			return err
 		}

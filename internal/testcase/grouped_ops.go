@@ -96,10 +96,13 @@ var codeBounds = map[tensor.DType][]bounds{
 }
 
 // codeRange draws bounds that a type of codes holds.
-func (s *Source) codeRange(t *text, dtype tensor.DType) {
+func (s *Source) codeRange(t *text, dtype tensor.DType) { s.codeRangeTo(t, dtype, 0) }
+
+// codeRangeTo has the last code be at least this one.
+func (s *Source) codeRangeTo(t *text, dtype tensor.DType, last int64) {
 	b := oneOf(s, codeBounds[dtype]...)
 	t.add("qmin", b[0])
-	t.add("qmax", b[1])
+	t.add("qmax", max(b[1], last))
 }
 
 // params draws the types of scale and zero point for a type of codes.
@@ -186,18 +189,17 @@ func fakeQuantizeBackwardKeys(s *Source, t *text, _ tensor.DType) {
 }
 
 func chooseKeys(s *Source, t *text, _ tensor.DType) {
-	s.codeRange(t, tensor.S8)
-	s.chosen(t)
+	s.chosen(t, tensor.S8)
 }
 
 func dynamicKeys(s *Source, t *text, _ tensor.DType) {
 	q := t.storable(oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4, tensor.S16, tensor.U16))
 	t.add("q", q)
-	s.codeRange(t, q)
-	s.chosen(t)
+	s.chosen(t, q)
 }
 
-func (s *Source) chosen(t *text) {
+func (s *Source) chosen(t *text, q tensor.DType) {
+	s.codeRangeTo(t, q, 1)
 	t.add("scale", s.float())
 	symmetric := s.IntN(2) == 0
 	t.add("symmetric", symmetric)

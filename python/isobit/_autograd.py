@@ -27,7 +27,6 @@ def elsewhere(*args: Any) -> Any:
 
 def packed_function(
     op: str,
-    count: int,
     is_packed: bool,
     fast: Kernel,
     otherwise: Kernel,
@@ -35,7 +34,7 @@ def packed_function(
     backward: Kernel,
     jvp: Kernel,
 ) -> Kernel:
-    """A function of so many inputs and, where there are attributes, of the tuple of all arguments, since autograd looks at
+    """A function of the inputs and, where there are attributes, of the tuple of all arguments, since autograd looks at
     each of its own; otherwise is called where fast does not take a call. It has no part for torch.func."""
 
     def forward(ctx: Any, *args: Any) -> Any:
@@ -46,10 +45,7 @@ def packed_function(
         setup_context(ctx, args, y)
         return y
 
-    def jvp_of_inputs(ctx: Any, *tangents: Any) -> Any:
-        return jvp(ctx, *tangents[:count])
-
-    function = function_named(op, forward=forward, backward=backward, jvp=jvp_of_inputs)
+    function = function_named(op, forward=forward, backward=backward, jvp=jvp)
     function._backward_cls.apply = backward  # type: ignore[attr-defined]  # torch's own looks it up in each call
     apply: Kernel = super(torch.autograd.Function, function).apply  # type: ignore[misc]
     return apply

@@ -56,14 +56,11 @@ def asked(ctx: Any, grad: torch.Tensor) -> tuple[bool, ...]:
     """ctx.needs_input_grad without inputs that this pass does not ask for, as those that autograd.grad leaves out: what
     torch's own functions go by. For backwards to which a gradient more is as much work again."""
     wanted: tuple[bool, ...] = ctx.needs_input_grad
-    if is_dynamo_compiling() or type(grad) is not torch.Tensor or grad.numel() < _MANY or torch.is_grad_enabled():
-        return wanted  # all, too, where the gradients are differentiated themselves, or steps are being recorded
-    if not isinstance(ctx, BackwardCFunction):
+    if is_dynamo_compiling() or type(grad) is not torch.Tensor or grad.numel() < _MANY:
         return wanted
-    nodes = [node for node, _ in ctx.next_functions if node is not None]
-    if len(nodes) != sum(wanted) or len(nodes) == 1:
+    if not isinstance(ctx, BackwardCFunction):  # all, too, where the gradients may be differentiated themselves
         return wanted
-    found = map(_is_executed, nodes)
+    found = (_is_executed(node) for node, _ in ctx.next_functions if node is not None)
     return tuple(w and next(found) for w in wanted)
 
 

@@ -217,7 +217,7 @@ class Op:
         signature, rules = self.signature, (setup_context, backward_rule, jvp_rule)
         count, is_packed = len(signature.inputs), bool(signature.attributes)
         packed, direct = (
-            packed_function(self.name, count, is_packed, self.fast, otherwise, *rules)
+            packed_function(self.name, is_packed, self.fast, otherwise, *rules)
             for otherwise in (self.dispatch, elsewhere)
         )
         self.apply_eager = (lambda *args: packed(*args[:count], args)) if is_packed else packed

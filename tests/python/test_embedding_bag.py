@@ -79,10 +79,17 @@ def test_values_and_gradients(kind, dtype, mode):
             assert_same(grad(got, leaves, dy), want)
 
 
+def counts_terms():
+    """Whether torch divides a row's gradient by the number of its terms; 2.8 to 2.11 took other rows' numbers."""
+    weight = torch.ones(2, 1, requires_grad=True)
+    functional.embedding_bag(torch.tensor([[0, 0, 1]]), weight, mode="sum", scale_grad_by_freq=True).backward()
+    return weight.grad.tolist() == [[1], [1]]
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["rows", "offsets", "whole", "none"])  # torch's last bag goes on to the end in float64
 def test_as_torchs(kind, mode):
-    for padding, frequency in itertools.product((None, 3, -2), {False, mode != "max"}):
+    for padding, frequency in itertools.product((None, 3, -2), {False, mode != "max" and counts_terms()}):
         indices, keywords = bag(kind)
         weight = draw(ROWS, WIDTH, dtype=torch.float64).requires_grad_()
         factors = draw(*indices.shape, dtype=torch.float64, seed=2).requires_grad_() if mode == "weighted" else None

@@ -224,6 +224,7 @@ def test_sparse_gradients_without_values(mode, padding):
             )
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="make_fx then asks whether one row was found")
 def test_sparse_gradients_are_recorded_with_their_rows():
     """A program that make_fx records from fake tensors counts the rows of the indices it is run with."""
 

@@ -14,6 +14,16 @@ EVERY = [(*way, *rest) for way in WAYS for rest in itertools.product(PADDINGS, C
 double = isobit.grid_sample_double_backward
 
 
+def torchs_is_differentiable_twice():
+    """That of PyTorch 2.8 to 2.11 is not."""
+    grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
+    y = torch.nn.functional.grid_sample(torch.ones(1, 1, 2, 2), grid, align_corners=False)
+    return "NotImplemented" not in grad(y.sum(), grid, create_graph=True)[0].grad_fn.name()
+
+
+TORCHS = torchs_is_differentiable_twice()
+
+
 def inputs(dims, corners, channels=2):
     """dy, input and grid in f64; positions lie away from the centres, edges and borders of pixels."""
     sizes, out = (3, 4, 2)[:dims], (2, 3, 1)[:dims]
@@ -40,6 +50,7 @@ def test_by_finite_differences(dims, mode, padding, corners):
     assert gradgradcheck(lambda g: sample(image.detach(), g), (grid,), dy, fast_mode=True)
 
 
+@pytest.mark.skipif(not TORCHS, reason="this torch's grid_sample is differentiable once")
 @pytest.mark.parametrize(("dims", "mode", "padding", "corners"), EVERY)
 def test_against_pytorch(dims, mode, padding, corners):
     """The gradients of a penalty on both gradients, or on one of them, and by whatever wants one."""
@@ -134,14 +145,13 @@ def test_small_extents(shape, out, mode):
 def test_expanded_gradients_and_threads():
     image, grid = draw(2, 5, 40, 30).requires_grad_(), draw(2, 50, 60, 2, spread=0.7).requires_grad_()
     found = []
-    threads = isobit.get_num_threads()
     try:
         for n in (1, 2, 3, 8):
             isobit.set_num_threads(n)
             first = grad(isobit.grid_sample(image, grid).sum(), (image, grid), create_graph=True)
             found.append(grad(sum(d.sum() for d in first), (image, grid)))
     finally:
-        isobit.set_num_threads(threads)
+        isobit.set_num_threads(None)
     for other in found[1:]:
         assert_same(other, found[0])
 
@@ -157,8 +167,9 @@ def test_transforms_and_graphs():
         return torch.nn.functional.grid_sample(image, grid, "bicubic", align_corners=False).sin().sum()
 
     hessian = torch.func.jacrev(torch.func.jacrev(loss, (0, 1)), (0, 1))
-    want = torch.func.jacrev(torch.func.jacrev(theirs, (0, 1)), (0, 1))(image, grid)
-    torch.testing.assert_close(hessian(image, grid), want, rtol=1e-10, atol=1e-10)
+    if TORCHS:
+        want = torch.func.jacrev(torch.func.jacrev(theirs, (0, 1)), (0, 1))(image, grid)
+        torch.testing.assert_close(hessian(image, grid), want, rtol=1e-10, atol=1e-10)
     given = (dy, image, grid, u, v)
     batch = [torch.stack([t, t.flip(0)]) for t in given]
     got = torch.vmap(double)(*batch)
@@ -178,10 +189,11 @@ def test_every_way_to_a_second_derivative(sample, mode):
     _, image, grid = inputs(2, False, 1)
     first = grad(sample(image, grid, mode).sin().sum(), (image, grid), create_graph=True)
     got = grad(sum(d.square().sum() for d in first), (image, grid))
-    theirs = torch.nn.functional.grid_sample(image, grid, mode, align_corners=False)
-    first = grad(theirs.sin().sum(), (image, grid), create_graph=True)
-    want = grad(sum(d.square().sum() for d in first), (image, grid))
-    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+    if TORCHS:
+        theirs = torch.nn.functional.grid_sample(image, grid, mode, align_corners=False)
+        first = grad(theirs.sin().sum(), (image, grid), create_graph=True)
+        want = grad(sum(d.square().sum() for d in first), (image, grid))
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
 
     def slopes(*given):
         return torch.func.jacfwd(lambda *t: isobit.grid_sample(*t, mode).sin().sum(), (0, 1))(*given)

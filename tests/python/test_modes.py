@@ -130,3 +130,22 @@ def test_the_op_that_scales_rows_tells_autograd():
         plain = torch.ones(6, 4)
         f(plain, rows, 0.1)
         assert plain._version > 0
+
+
+def test_compiled_autograd_gives_the_gradients():
+    from torch._dynamo import compiled_autograd
+
+    leaves = [t.requires_grad_() for t in (X.clone(), S.clone(), draw(3, 6), draw(5, 4), draw(1, 1, 4, 4))]
+    graphs = []
+
+    def loss():
+        x, s, w, table, image = leaves
+        y = isobit.linear(isobit.fake_quantize_per_channel_affine(x, s, None, 0, -8, 7), w)
+        rows = isobit.embedding(torch.tensor([1, 2, 2]), table)
+        return sum(t.square().sum() for t in (y, rows, isobit.grid_sample(image, torch.zeros(1, 3, 3, 2))))
+
+    want = torch.autograd.grad(loss(), leaves)
+    with compiled_autograd._enable(lambda graph: graphs.append(graph) or graph):
+        loss().backward()
+    assert len(graphs) == 1
+    assert_same([t.grad for t in leaves], want)

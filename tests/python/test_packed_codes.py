@@ -58,7 +58,7 @@ def test_packed_codes_refuse():
         isobit.quantize_per_tensor(torch.tensor(1.0), 0.5, None, -8, 7, INT4)
     with pytest.raises(ValueError, match="last_dim is 9; want 7 or 8"):
         isobit.dequantize_per_tensor(packed, s, None, -8, 7, INT4, last_dim=9)
-    with pytest.raises(ValueError, match="dtype"):
+    with pytest.raises(ValueError, match=r"input is torch.int8; want torch.uint8 for dtype=torch.int4"):
         isobit.dequantize_per_tensor(packed.char(), s, None, -8, 7, INT4)
     with pytest.raises(ValueError, match="quant_max"):
         isobit.quantize_per_tensor(torch.ones(4), 0.5, None, -8, 8, INT4)

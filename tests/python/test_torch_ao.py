@@ -139,3 +139,12 @@ def test_torchao_takes_modules_for_its_own(monkeypatch):
     made = FakeQuantize.with_args(observer=of_channels)()
     assert isinstance(made, pt2e.FakeQuantizeBase) and not isinstance(made, pt2e.ObserverBase)
     assert isinstance(made.activation_post_process, pt2e.ObserverBase)
+    spec = {"dtype": torch.int8, "quant_min": -8, "quant_max": 7, "is_dynamic": False}  # what it passes
+    learned = LearnableFakeQuantize.with_args(channels=3).with_args(**spec, qscheme=torch.per_channel_symmetric)
+    assert isinstance(learned(), pt2e.FakeQuantizeBase)
+    with pytest.raises(
+        ValueError, match="qscheme is torch.per_tensor_affine; want torch.per_tensor_symmetric, what chan"
+    ):
+        LearnableFakeQuantize(qscheme=torch.per_tensor_affine)
+    with pytest.raises(ValueError, match="is_dynamic is True; want False"):
+        LearnableFakeQuantize(is_dynamic=True)

@@ -43,7 +43,13 @@ def test_vmap_and_gradients(name):
     assert_same(grad(lambda b: vmap(function, dims)(b, *rest).square().sum())(batch), want)
     torch._dynamo.reset()
     compiled = torch.compile(lambda *a: grad(loss)(*a), fullgraph=True, backend="aot_eager")
-    assert_same(compiled(args[0], *rest), want[0])
+    if name == "matmul" and not isobit._transforms._TRACES_FUNCTIONS:  # of batches: PyTorch 2.8
+        with pytest.raises(
+            Exception, match="compiles no gradient of this within torch.func's transforms; want a newer"
+        ):
+            compiled(args[0], *rest)
+    else:
+        assert_same(compiled(args[0], *rest), want[0])
     if rest:
         every = tuple(torch.stack([a, a * 1.5, a * 0.5]) for a in rest)
         got = vmap(function)(batch, *every)

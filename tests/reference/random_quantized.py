@@ -37,7 +37,7 @@ def quantized(d):
     if stem in ("choose_qparams", "dynamic_quantize"):
         code = d.one_of("s8", "u8", "s16", "u16")
         low, high = RANGES[code]
-        low, high = d.one_of((low, high), (0, high), (max(low, -8), 7), (low, 0), (0, 0))
+        low, high = d.one_of((low, high), (0, high), (max(low, -8), 7), (low, low + 1))
     elif code == "i32":  # bounds that an f32 holds, or the last code
         low, high = d.one_of((low, high), (-(2**24), 2**24), (-100, high))
     elif d.chance(0.5):
@@ -53,9 +53,9 @@ def quantized(d):
         point = "none"
     fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
     if stem in ("choose_qparams", "dynamic_quantize"):
-        symmetric = d.chance(0.5)
+        symmetric = high > 0 and d.chance(0.5)
         if symmetric and d.chance(0.3):
-            low, high = d.one_of((1, 9), (3, 3), (low, low + 1))
+            low, high = d.one_of((1, 9), (3, 3), (0, 1))
             fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
         fields += [f"x={d.spec(x, shape)}", f"symmetric={'true' if symmetric else 'false'}"]
         fields += [f"q={code}"] if stem == "dynamic_quantize" else []

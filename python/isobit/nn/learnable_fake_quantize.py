@@ -30,7 +30,8 @@ class LearnableFakeQuantize(FakeQuantizer):
     batch is the start, or, with ``start="min_max"``, what choose_qparams chooses for it, zero point included,
     with a scale of at least ``eps``. The zero point is learned where ``learn_zero_point``, else 0.
     ``learn_scale=False`` keeps the scale a buffer. dtype: what ``convert`` keeps codes as; int8, or uint8
-    where int8 does not hold them, unless given.
+    where int8 does not hold them, unless given. qscheme and is_dynamic, which torchao's PT2E passes, say what
+    the other arguments do, and False.
 
     ``forward(x)``: x of any float dtype; the result is isobit's fake_quantize of x, of its shape and dtype.
     Gradients: of x the straight-through estimate, of scale and zero point (float32) those of LSQ, times
@@ -61,6 +62,8 @@ class LearnableFakeQuantize(FakeQuantizer):
         rounding: str = "nearest",
         start: str = "lsq",
         eps: float = 0.0,
+        qscheme: torch.qscheme | None = None,
+        is_dynamic: bool = False,
         factory_kwargs: dict[str, Any] | None = None,
     ) -> None:
         device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # the type of scales is float32 always
@@ -68,7 +71,7 @@ class LearnableFakeQuantize(FakeQuantizer):
         owner = type(self).__name__
         check_kinds(owner, "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
         check_kinds(owner, "i?", channels=channels)
-        check_kinds(owner, "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point)
+        check_kinds(owner, "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point, is_dynamic=is_dynamic)
         check_shape(owner, shape)
         check_kinds(owner, "s", start=start)
         check_options(owner, eps, rounding)
@@ -92,6 +95,14 @@ class LearnableFakeQuantize(FakeQuantizer):
         self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, eps, rounding=rounding)
         if self.scheme.code_dtype is not None and learn_zero_point:
             raise ValueError(f"{owner}: 8-bit float codes have a scale only; want learn_zero_point=False")
+        if qscheme not in (None, self.qscheme):
+            raise ValueError(
+                f"{owner}: qscheme is {qscheme}; want {self.qscheme}, what channels and learn_zero_point make"
+            )
+        if is_dynamic:
+            raise ValueError(
+                f"{owner}: is_dynamic is True; want False, as parameters that are learned belong to no batch"
+            )
         self.channels = channels
         self.ch_axis = ch_axis
         self.dtype = kept if dtype is None else dtype

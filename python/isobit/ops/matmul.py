@@ -107,7 +107,6 @@ _C.set_function(
     _turned,
     packed_function(
         "linear",
-        3,
         False,
         _turned,
         elsewhere,

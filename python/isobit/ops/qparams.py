@@ -135,7 +135,7 @@ def choose_qparams_per_tensor(
     negative then: use ``symmetric=False`` for them. Asymmetric: the range is widened to include 0,
     ``scale = (high - low) / (quant_max - quant_min)`` and
     ``zero_point = clamp(rint(quant_min - low / scale), quant_min, quant_max)``. quant_min and quant_max are
-    dtype's unless given. A range of zeros has the scale 1, one with a NaN the scale NaN. The scale is float32
+    dtype's unless given; quant_max is above 0 where symmetric, else above quant_min. A range of zeros has the scale 1, one with a NaN the scale NaN. The scale is float32
     (float64 for float64), the zero point int32."""
     return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
 
