@@ -255,7 +255,7 @@ private:
   }
 
   DLTensor tensor_{};
-  Extents shape_, strides_;
+  Extents shape_{}, strides_{};
 };
 
 // A plan for one problem. Movable; run() and the rest may be called from many
@@ -381,9 +381,9 @@ private:
     }
 
     using Entries = std::list<std::pair<std::string, std::shared_ptr<const Plan>>>;
-    std::mutex mutex_;
-    Entries entries_;
-    std::unordered_map<std::string, Entries::iterator> places_;
+    std::mutex mutex_{};
+    Entries entries_{};
+    std::unordered_map<std::string, Entries::iterator> places_{};
   };
 
   void run(const Pointers &p, void *stream, void *workspace, uint64_t size) const {

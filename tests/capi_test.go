@@ -81,12 +81,12 @@ var strict = []string{"-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
 // compile builds a consumer against the library in dir and returns its path.
 func compile(t *testing.T, dir, language, source string, flags ...string) string {
 	t.Helper()
-	tool, standard := compiler("CC", "cc"), "-std=c11"
+	tool, standard := compiler("CC", "cc"), []string{"-std=c11"}
 	if language == "c++" {
-		tool, standard = compiler("CXX", "c++"), "-std=c++17"
+		tool, standard = compiler("CXX", "c++"), []string{"-std=c++17", "-Weffc++", "-Wold-style-cast"}
 	}
 	program := filepath.Join(t.TempDir(), "program")
-	args := slices.Concat(strict, []string{"-x", language, standard, "-D_DEFAULT_SOURCE"}, flags,
+	args := slices.Concat(strict, []string{"-x", language, "-D_DEFAULT_SOURCE"}, standard, flags,
 		[]string{source, "-x", "none", "-o", program, "-L" + dir, "-lisobit", "-Wl,-rpath," + dir, "-pthread", "-lm", "-ldl"})
 	run(t, nil, tool, args...)
 	return program
