@@ -42,7 +42,7 @@ func (f *groupedPlan) tile(c *call, l *layout) bool {
 		return false
 	}
 	first := f.consecutive(l)
-	if !f.cycles(t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || t.run >= wholeBlock) {
+	if !f.cycles(t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || t.run >= wholeBlock || f.bytes() <= streamFrom/2) {
 		return false
 	}
 	t.plan(t.repeatDim >= first, c.threads)
