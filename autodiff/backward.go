@@ -14,6 +14,7 @@ type backward struct {
 	leaves []*node
 	leaf   map[*node]int
 	grads  []Value // by position in nodes, then in leaves
+	parts  []parts // likewise
 	vals   []Value // results that were computed again, by position in nodes
 	uses   []int32 // how often a result will still be read, by position in nodes
 	stack  []*node
@@ -105,6 +106,7 @@ func (b *backward) position(n *node) int {
 // be computed again for that included, and lets go of what is not needed.
 func (b *backward) prepare() {
 	b.grads = append(b.grads[:0], make([]Value, len(b.nodes)+len(b.leaves))...)
+	b.parts = append(b.parts[:0], make([]parts, len(b.grads))...)
 	b.vals = append(b.vals[:0], make([]Value, len(b.nodes))...)
 	b.uses = append(b.uses[:0], make([]int32, len(b.nodes))...)
 	again := b.stack[:0]
@@ -201,9 +203,15 @@ func (b *backward) pass(c *ctx) error {
 			return err
 		}
 		at := b.position(p)
-		if b.grads[at] == nil {
+		switch {
+		case rules[c.n.op].part:
+			err = b.addPart(c.n, at, v)
+		case b.grads[at] == nil:
 			b.grads[at] = v
-		} else if err := b.add(&b.grads[at], v); err != nil {
+		default:
+			err = b.add(&b.grads[at], v)
+		}
+		if err != nil {
 			return err
 		}
 	}

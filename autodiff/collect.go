@@ -124,6 +124,7 @@ func (b *backward) clear() {
 	clear(b.leaves)
 	clear(b.leaf)
 	clear(b.grads)
+	clear(b.parts)
 	clear(b.vals)
 	clear(b.stack[:cap(b.stack)])
 	b.nodes, b.leaves, b.root = b.nodes[:0], b.leaves[:0], nil

@@ -118,10 +118,11 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpChooseQParams:        planChooseQParams,
 	OpQuantizedLinear:      planQuantizedLinear,
 
-	OpCopyInPlace: func(k *call) error { copy(k.in[0].buf.mem, k.in[1].buf.mem); return nil },
-	OpAddInPlace:  byFloat(addInPlace[float32], addInPlace[float64]),
-	OpSGD:         byFloat(sgd[float32], sgd[float64]),
-	OpAdam:        byFloat(adam[float32], adam[float64]),
+	OpCopyInPlace:     func(k *call) error { copy(k.in[0].buf.mem, k.in[1].buf.mem); return nil },
+	OpAddInPlace:      byFloat(addInPlace[float32], addInPlace[float64]),
+	OpSliceAddInPlace: byFloat(sliceAddInPlace[float32], sliceAddInPlace[float64]),
+	OpSGD:             byFloat(sgd[float32], sgd[float64]),
+	OpAdam:            byFloat(adam[float32], adam[float64]),
 }
 
 func unsupported(k *call) error {

@@ -20,14 +20,23 @@ func expandOf[T kernel.Bits](k *call) error {
 }
 
 func sliceOf[T kernel.Bits](k *call) error {
-	kernel.Slice(elements[T](k.out[0]), elements[T](k.in[0]), k.out[0].shape, k.in[0].shape, k.at.Starts, k.at.Steps, false)
+	kernel.Slice(k.t, elements[T](k.out[0]), elements[T](k.in[0]), k.part(k.out[0], k.in[0]))
 	return nil
+}
+
+func (k *call) part(part, whole *cpuTensor) kernel.Part {
+	return kernel.Part{Shape: part.shape, Whole: whole.shape, Starts: k.at.Starts, Steps: k.at.Steps}
 }
 
 func sliceInto[T kernel.Bits](k *call) error {
 	z, part := elements[T](k.out[0]), k.in[1]
 	copy(z, elements[T](k.in[0]))
-	kernel.Slice(elements[T](part), z, part.shape, k.out[0].shape, k.at.Starts, k.at.Steps, true)
+	kernel.SliceInto(k.t, elements[T](part), z, k.part(part, k.out[0]))
+	return nil
+}
+
+func sliceAddInPlace[T kernel.Float](k *call) error {
+	kernel.SliceAdd(k.t, elements[T](k.in[1]), elements[T](k.in[0]), k.part(k.in[1], k.in[0]))
 	return nil
 }
 

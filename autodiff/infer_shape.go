@@ -91,6 +91,14 @@ func sliceAssign(at *Attr, in []Info) ([3]Info, error) {
 	return [3]Info{in[0]}, within(at, in[0].Shape, in[1].Shape)
 }
 
+// sliceAdd is sliceAssign in place.
+func sliceAdd(at *Attr, in []Info) ([3]Info, error) {
+	if _, err := sliceAssign(at, in); err != nil {
+		return [3]Info{}, err
+	}
+	return update(at, in)
+}
+
 func cat(at *Attr, in []Info) ([3]Info, error) {
 	if err := axisOf(&at.Axis, len(in[0].Shape)); err != nil {
 		return fail("%w", err)

@@ -124,10 +124,11 @@ const (
 	OpChooseQParams        // (x), to a scale and, if Asymmetric, a zero point
 	OpQuantizedLinear      // (x, weight, bias?): quantizes both, per row
 	// In place: the first input changes.
-	OpAddInPlace  // (x, y)
-	OpCopyInPlace // (x, y)
-	OpSGD         // (parameter, gradient, momentum?)
-	OpAdam        // (parameter, gradient, first moment, second moment)
+	OpAddInPlace      // (x, y)
+	OpSliceAddInPlace // (x, part): adds to what Slice would take; Starts, Steps
+	OpCopyInPlace     // (x, y)
+	OpSGD             // (parameter, gradient, momentum?)
+	OpAdam            // (parameter, gradient, first moment, second moment)
 	opCount
 )
 

@@ -24,8 +24,8 @@ type opDef struct {
 	plan, moves bool
 	// scheme operations read Attr.Scheme.
 	scheme bool
-	// inPlace operations change their first input, and have no outputs.
-	inPlace bool
+	// inPlace operations change their first input, and have no outputs. The others are like it, or a part of it.
+	inPlace, part bool
 }
 
 // carries reports whether a result of a type can carry a gradient: floats do,
@@ -142,8 +142,9 @@ var ops = [opCount]opDef{
 	OpChooseQParams:        {name: "choose_qparams", in: inputs("x"), infer: chooseQParams, plan: true, scheme: true},
 	OpQuantizedLinear:      {name: "quantized_linear", in: inputs("x weight bias?"), infer: linear, floats: true, plan: true},
 
-	OpAddInPlace:  {name: "add_", in: inputs("x y"), infer: update, inPlace: true},
-	OpCopyInPlace: {name: "copy_", in: inputs("x y"), infer: inPlace, inPlace: true, moves: true},
-	OpSGD:         {name: "sgd_", in: inputs("parameter gradient momentum?"), infer: update, inPlace: true},
-	OpAdam:        {name: "adam_", in: inputs("parameter gradient first_moment second_moment"), infer: update, inPlace: true},
+	OpAddInPlace:      {name: "add_", in: inputs("x y"), infer: update, inPlace: true},
+	OpSliceAddInPlace: {name: "slice_add_", in: inputs("x part"), infer: sliceAdd, inPlace: true, part: true},
+	OpCopyInPlace:     {name: "copy_", in: inputs("x y"), infer: inPlace, inPlace: true, moves: true},
+	OpSGD:             {name: "sgd_", in: inputs("parameter gradient momentum?"), infer: update, inPlace: true},
+	OpAdam:            {name: "adam_", in: inputs("parameter gradient first_moment second_moment"), infer: update, inPlace: true},
 }

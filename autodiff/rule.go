@@ -47,6 +47,8 @@ type rule struct {
 	broadcasts bool
 	// constant results carry no gradient, and nothing is recorded.
 	constant bool
+	// part says that the gradient is that of the part of the input that the operation took. The rest has 0.
+	part bool
 }
 
 // vjp is the gradient rule of one input, and what it reads.
@@ -219,7 +221,11 @@ func (r *rule) apply(c *ctx) (grads []dyn, err error) {
 		if !d.IsFloat() { // codes: their gradient is of the float type beside them
 			d = g.DType()
 		}
-		if got := infoOf(g.v); got.DType != d || !slices.Equal(got.Shape, e.info.Shape) {
+		want := e.info.Shape
+		if r.part {
+			want = c.n.out.Shape
+		}
+		if got := infoOf(g.v); got.DType != d || !slices.Equal(got.Shape, want) {
 			return nil, fmt.Errorf("autodiff: internal: the gradient rule of %v gave %v for input %d, which is %v", c.n.op, got, i, e.info)
 		}
 	}

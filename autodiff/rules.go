@@ -133,7 +133,7 @@ var rules = [opCount]rule{
 	OpReshape:     perInput(grad(0, func(c *ctx) dyn { return c.shaped(OpReshape, 0, c.g) })),
 	OpPermute:     perInput(grad(0, permuteBack)),
 	OpExpand:      spread(pass),
-	OpSlice:       perInput(grad(0, func(c *ctx) dyn { return c.with(OpSliceAssign, c.zeros(0), c.g) })),
+	OpSlice:       {each: []vjp{pass}, part: true},
 	OpSliceAssign: perInput(grad(0, func(c *ctx) dyn { return c.with(OpSliceAssign, c.g, c.zeros(1)) }), grad(0, func(c *ctx) dyn { return c.shaped(OpSlice, 1, c.g) })),
 	OpCat:         {all: uncat},
 	OpGather: perInput(grad(in1, func(c *ctx) dyn {

@@ -1,9 +1,12 @@
 package autodiff
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // TestSecondDerivatives differentiates the gradients themselves: Autodiff
@@ -91,4 +94,66 @@ func (c *testCase) second(t *testing.T, cpu *CPU, s, higher Strategy, points [][
 		grads = append(grads, v)
 	}
 	return grads
+}
+
+// TestGradientsOfParts adds up the gradients of parts that overlap as if zeros lay around each of them, down to the
+// sign of a 0.
+func TestGradientsOfParts(t *testing.T) {
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16} {
+		gradientsOfParts(t, New(NewCPU(), None{}), d)
+		gradientsOfParts(t, New(New(NewCPU(), None{}), None{}), d)
+	}
+}
+
+func gradientsOfParts[B Backend](t *testing.T, ad *Autodiff[B, None], d tensor.DType) {
+	type float = Float[*Autodiff[B, None]]
+	least := math.Copysign(0, -1)
+	seed := Floats(ad, []float64{least, 1, least, least, 1e-4, least}, 3, 2).Cast(d)
+	all := []func(x float) float{
+		func(x float) float { return x.Slice(1, 0, 2) },
+		func(x float) float { return x.Slice(1, 1, 3) },
+		func(x float) float { return x.Slice(1, 3, 5) },
+		func(x float) float { return x.SliceStep(1, 1, 5, 2) },
+		func(x float) float { return x.Flip(1).Slice(1, 0, 2) },
+		func(x float) float { return x.MulScalar(least) },
+	}
+	gradient := func(parts ...func(x float) float) []float64 {
+		x := ad.Track(Ones(ad, 3, 6).Cast(d))
+		var loss float
+		for i, part := range parts {
+			y := part(x)
+			if y.Shape()[1] == 2 {
+				y = y.Mul(seed)
+			}
+			y = y.Sum()
+			if i > 0 {
+				y = loss.Add(y)
+			}
+			loss = y
+		}
+		g, err := ad.Backward(loss)
+		require.NoError(t, err)
+		grad, _ := ad.Grad(x, g)
+		return list(t, grad)
+	}
+	for order := range len(all) * len(all) * len(all) {
+		var parts []func(x float) float
+		for k := order; len(parts) < 3; k /= len(all) {
+			parts = append(parts, all[k%len(all)])
+		}
+		want := gradient(parts[2]) // the last part's gradient comes first
+		for i := 1; i >= 0; i-- {
+			for j, v := range gradient(parts[i]) {
+				want[j] += v
+				if d != tensor.F64 { // sums of 16 bits are of f32, too
+					want[j] = float64(float32(want[j]))
+				}
+			}
+		}
+		want = list(t, Floats(NewCPU(), want).Cast(d))
+		got := gradient(parts...)
+		for j := range want {
+			require.Equal(t, math.Float64bits(want[j]), math.Float64bits(got[j]), "order %d of %v: %v, not %v", order, d, got, want)
+		}
+	}
 }

@@ -20,6 +20,7 @@ func autodiffLoops(c *build.Context) {
 	arithmeticRows(c, globals)
 	compareRows(c, globals)
 	castRows(c, globals)
+	reverseRows(c)
 	adamRows(c, globals)
 	addLanes(c)
 	maxPool2(c)

@@ -1,6 +1,11 @@
 package kernel
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Permute writes x with its dimensions in another order: dimension i of the
 // result is dimension axes[i] of x.
@@ -57,6 +62,10 @@ func transposed[T Bits](z, x []T, nj, ni, sj, si int) {
 		}
 		return
 	}
+	if sj == 1 {
+		turn(z, x, nj, ni, si)
+		return
+	}
 	const tile = 32
 	for j0 := 0; j0 < nj; j0 += tile {
 		for i0 := 0; i0 < ni; i0 += tile {
@@ -72,50 +81,29 @@ func transposed[T Bits](z, x []T, nj, ni, sj, si int) {
 	}
 }
 
-// Slice copies between a compact tensor and the part of a larger one that
-// begins at starts and takes every steps-th element: out of the larger one
-// where into is false, else into it.
-func Slice[T Bits](part, whole []T, shape, wholeShape []int64, starts, steps []int, into bool) {
-	if len(part) == 0 {
-		return
-	}
-	rank := len(shape)
-	var step, at [MaxRank]int
-	s, from := 1, 0
-	for d := rank - 1; d >= 0; d-- {
-		from += starts[d] * s
-		step[d] = steps[d] * s
-		s *= int(wholeShape[d])
-	}
-	inner, si := 1, 1
-	if rank > 0 {
-		inner, si = int(shape[rank-1]), step[rank-1]
-		rank--
-	}
-	for o := 0; o < len(part); o += inner {
-		row := part[o : o+inner]
-		switch {
-		case si == 1 && into:
-			copy(whole[from:], row)
-		case si == 1:
-			copy(row, whole[from:])
-		case into:
-			for i, v := range row {
-				whole[from+i*si] = v
-			}
-		default:
-			for i := range row {
-				row[i] = whole[from+i*si]
-			}
+// turns transpose matrices, by the size of elements and whether there is AVX2.
+var turns = func() (by [9][2]cpu.Transpose) {
+	for _, d := range []tensor.DType{tensor.U8, tensor.F16, tensor.F32, tensor.F64} {
+		for i, isa := range []cpu.ISA{cpu.Go, cpu.AVX2} {
+			by[d.Size()][i], _ = cpu.PickUpTo(cpu.Transposes, isa, cpu.Types{In: [4]tensor.DType{d}})
 		}
-		for d := rank - 1; d >= 0; d-- {
-			at[d]++
-			from += step[d]
-			if at[d] < int(shape[d]) {
-				break
-			}
-			from -= at[d] * step[d]
-			at[d] = 0
+	}
+	return by
+}()
+
+// turn writes z[j, i] = x[j + i*si]: of each row of x about a cache line at a time, since rows that lie a power of two
+// apart drive each other out of the cache.
+func turn[T any](z, x []T, nj, ni, si int) {
+	const across, down = 16, 64
+	var one T
+	size := int64(unsafe.Sizeof(one))
+	transpose := turns[size][0]
+	if hasAVX2() {
+		transpose = turns[size][1]
+	}
+	for j := 0; j < nj; j += across {
+		for i := 0; i < ni; i += down {
+			transpose(unsafe.Pointer(&z[j*ni+i]), int64(ni)*size, unsafe.Pointer(&x[j+i*si]), int64(si)*size, int64(min(down, ni-i)), int64(min(across, nj-j)))
 		}
 	}
 }

@@ -118,6 +118,26 @@ func fastCast[Z, X any](of castOf, z []Z, x []X) int {
 	return n
 }
 
+// fastReverse copies the last elements of x to the first of z, from the end on, and returns how many.
+func fastReverse[T any](z, x []T) int {
+	var one T
+	size := int(unsafe.Sizeof(one))
+	n := len(z) &^ (32/size - 1)
+	if !hasAVX2() || size < 4 {
+		return 0
+	}
+	for at := 0; at < n; at += runLength {
+		length := min(runLength, n-at)
+		from := as[uint8](&x[len(x)-at-length])
+		if size == 4 {
+			reverse32AVX2(as[uint8](&z[at]), from, length)
+		} else {
+			reverse64AVX2(as[uint8](&z[at]), from, length)
+		}
+	}
+	return n
+}
+
 // runCast is a switch because of what its arguments are, as runF32.
 func runCast(of castOf, z, x *uint8, n int) {
 	switch of {

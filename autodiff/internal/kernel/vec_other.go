@@ -24,6 +24,8 @@ func fastCompare[T Number | uint8](of comparison, kind int, not bool, z []uint8,
 
 func fastCast[Z, X any](of castOf, z []Z, x []X) int { return 0 }
 
+func fastReverse[T any](z, x []T) int { return 0 }
+
 func fastAdam[T Float](o *Adam[T], p, g, m, v []T) int { return 0 }
 
 func fastPowers(z, x, y []float64, usual []int64) {}

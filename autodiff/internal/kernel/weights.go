@@ -3,9 +3,6 @@ package kernel
 import (
 	"math"
 	"unsafe"
-
-	"github.com/isobit-ml/isobit/cpu"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Gradients of convolutions' weights, of f32: a chain for each over the output's positions. Those of
@@ -36,12 +33,10 @@ func (a *across[T]) fill(frame []T, lanes int, x []T, planes int) {
 	}
 }
 
-var transpose32, _ = cpu.PickUpTo(cpu.Transposes, cpu.AVX2, cpu.Types{In: [4]tensor.DType{tensor.F32}})
-
 // sideBySide copies rows, which begin a step apart, so that elements of a column lie side by side,
 // those of the next one so many lanes on.
 func sideBySide[T Float](to []T, lanes int, from []T, step, rows, columns int) {
-	transpose32(unsafe.Pointer(&to[0]), 4*int64(lanes), unsafe.Pointer(&from[0]), 4*int64(step), int64(rows), int64(columns))
+	turns[4][1](unsafe.Pointer(&to[0]), 4*int64(lanes), unsafe.Pointer(&from[0]), 4*int64(step), int64(rows), int64(columns))
 }
 
 // channelLanes is how many channels of a depthwise convolution are taken at a time.

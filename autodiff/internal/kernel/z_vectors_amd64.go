@@ -440,6 +440,16 @@ func f32ToF16AVX2(z *uint8, x *uint8, n int)
 //go:noescape
 func f32ToBF16AVX2(z *uint8, x *uint8, n int)
 
+// z[i] = x[n-1-i] of 32 bits, for n a multiple of 8, not 0.
+//
+//go:noescape
+func reverse32AVX2(z *uint8, x *uint8, n int)
+
+// z[i] = x[n-1-i] of 64 bits, for n a multiple of 4, not 0.
+//
+//go:noescape
+func reverse64AVX2(z *uint8, x *uint8, n int)
+
 // adamAVX512F32 is Adam's step on n elements, a multiple of a vector's, not 0.
 //
 //go:noescape

@@ -7887,6 +7887,53 @@ DATA all32_400000<>+24(SB)/4, $0x00400000
 DATA all32_400000<>+28(SB)/4, $0x00400000
 GLOBL all32_400000<>(SB), RODATA|NOPTR, $32
 
+// func reverse32AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·reverse32AVX2(SB), NOSPLIT, $0-24
+	MOVQ    z+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVDQU backwards<>+0(SB), Y0
+	LEAQ    -32(CX)(DX*4), CX
+
+vector:
+	VPERMD  (CX), Y0, Y1
+	VMOVDQU Y1, (AX)
+	SUBQ    $0x20, CX
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, DX
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+DATA backwards<>+0(SB)/4, $0x00000007
+DATA backwards<>+4(SB)/4, $0x00000006
+DATA backwards<>+8(SB)/4, $0x00000005
+DATA backwards<>+12(SB)/4, $0x00000004
+DATA backwards<>+16(SB)/4, $0x00000003
+DATA backwards<>+20(SB)/4, $0x00000002
+DATA backwards<>+24(SB)/4, $0x00000001
+DATA backwards<>+28(SB)/4, $0x00000000
+GLOBL backwards<>(SB), RODATA|NOPTR, $32
+
+// func reverse64AVX2(z *uint8, x *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·reverse64AVX2(SB), NOSPLIT, $0-24
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	LEAQ -32(CX)(DX*8), CX
+
+vector:
+	VPERMQ  $0x1b, (CX), Y0
+	VMOVDQU Y0, (AX)
+	SUBQ    $0x20, CX
+	ADDQ    $0x20, AX
+	SUBQ    $0x04, DX
+	JNZ     vector
+	VZEROUPPER
+	RET
+
 // func adamAVX512F32(p *float32, dp *float32, m *float32, v *float32, numbers *[8]float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·adamAVX512F32(SB), NOSPLIT, $0-48
