@@ -1,6 +1,10 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 type tileArgs struct {
 	sampler                   samplerArgs
@@ -28,9 +32,22 @@ func (g geometry) within(limit uint32) geometry {
 	return g
 }
 
-// buildTiles adds the gradient of an image's input, by links and by tiles of pixels
-// (kernels/links.cuh, tiles.cuh). positions is how many positions of an image count:
-// with rows made as long as a power of two, 32 bits number them.
+// tileSums are the gradient of an image's input, by links and by tiles of pixels
+// (kernels/links.cuh, tiles.cuh).
+type tileSums struct {
+	inputGradient
+	args                                        tileArgs // without tensors and memory
+	patch                                       patch
+	stored                                      tensor.DType // of the images
+	linked                                      bool
+	zero, link, gather, count, place, fill, sum int // kernels, in the order that they run in
+	// Where memory begins in the workspace: from heads, or from lengths, up to next it is cleared.
+	heads, lengths, heavy, next, order, spots int64
+	lists                                     [2]int64
+}
+
+// buildTiles adds them. positions is how many positions of an image count: with rows made
+// as long as a power of two, 32 bits number them.
 func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positions int64) error {
 	a := tileArgs{sampler: s, positions: positions, columns: ceilDiv(s.size[0], tileWidth)}
 	a.tiles = a.columns * ceilDiv(s.size[1], tileHeight)
@@ -40,68 +57,90 @@ func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positi
 	if 4*positions > limit32 || s.out[1] > limit32>>logOf(s.out[0]) {
 		return fmt.Errorf("has %d output positions in an image; CUDA takes up to %d", positions, int64(limit32)/4)
 	}
-	kind, spot := "gradient", 2*to.Compute.Size()
+	t := tileSums{inputGradient: g, stored: p.Types[1]}
+	kind := "gradient"
 	if g.second {
-		kind, spot = "double", 2*spot
+		kind = "double"
 	}
-	compute, stored := typeNames(to.Compute), p.Types[1]
-	zero, sum := to.kernel("fill"), to.kernel("input_tiles_%s%s", kind, typeNames(stored))
-	count, place := to.kernelIf(positions > 0, "input_tiles_count%s", compute), to.kernelIf(positions > 0, "input_tiles_place")
-	fill := to.kernelIf(positions > 0, "input_tiles_fill%s", compute)
-	l, linked := linksOf(&s, positions)
-	patch := patchOf(&s, kind)
-	a.links = l
-	a.channels, a.logGroups = patch.share(&s)
-	counters, flags := s.images*a.tiles*counterPitch, s.images*a.tiles+1
-	heads, lengths, heavy := to.reserve(s.images*l.cells*4), to.reserve(counters*4), to.reserve(flags*4)
-	cleared := to.Workspace // from heads on, or from lengths on
-	next := to.reserve(counters * 4)
-	var lists [2]int64
-	for i := range lists {
-		lists[i] = to.reserve(s.images * positions * 4 * 4)
-	}
-	var link, gather int
-	if linked {
-		link = to.kernelIf(positions > 0, "input_links_%s%s", kind, compute)
-		gather = to.kernel("%s%s", patch.gather, typeNames(stored))
-	}
-	order, spots := to.reserve(s.images*l.sources*4), to.reserve(s.images*l.sources*spot)
-	to.then(func(r *run) {
-		if s.images*a.tiles == 0 || s.channels == 0 {
-			g.grid.run(r, linkArgs{})
-			return
-		}
-		a := a
-		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
-		a.out, a.count, a.next, a.lists, a.spare = imageOf(&r.args[g.out]), r.at(lengths), r.at(next), r.at(lists[0]), r.at(lists[1])
-		a.links.heads, a.links.next, a.links.spots, a.heavy = r.at(heads), r.at(order), r.at(spots), r.at(heavy)
-		if g.second {
-			a.tangent = gridOf(&r.args[g.tangent])
-		}
-		a.packs = boolArg(patch.packs(&a.out, stored.Size()))
-		cover := a.sampler.cover(blockThreads, 1)
-		some, tiles := cover, blocks(s.images*a.tiles, 1<<20)
-		linking, from := linked && (positions == 0 || near(&s, &a.sampler.output, stored.Size())), heads
-		if !linking { // all tiles are summed
-			from, a.heavy = lengths, 0
-		}
-		launch(r, zero, threads((cleared-from)/16), &fillArgs{n: uint64(cleared-from) / 4, words: r.at(from)})
-		if linking {
-			if !g.grid.run(r, a.links) && positions > 0 {
-				launch(r, link, cover, &a)
-			}
-			launch(r, gather, patch.cover(&s, a.logGroups), &a)
-			// What follows seldom finds anything to do: its blocks loop.
-			some, tiles = cover.within(fewBlocks), blocks(s.images*a.tiles, fewBlocks)
-		} else {
-			g.grid.run(r, linkArgs{})
-		}
-		if positions > 0 {
-			launch(r, count, some, &a)
-			launch(r, place, blocks(s.images, 1<<16).of(tileThreads), &a)
-			launch(r, fill, some, &a)
-		}
-		launch(r, sum, tiles.of(tileThreads), &a)
-	})
+	a.links, t.linked = linksOf(&s, positions)
+	t.patch = patchOf(&s, kind)
+	a.channels, a.logGroups = t.patch.share(&s)
+	t.args = a
+	t.load(to, kind)
+	t.reserve(to)
+	to.then(t.run)
 	return nil
+}
+
+// load names the kernels of a gradient of an order, "gradient" or "double".
+func (t *tileSums) load(to *Program, order string) {
+	compute, stored, some := typeNames(to.Compute), typeNames(t.stored), t.args.positions > 0
+	t.zero, t.sum = to.kernel("fill"), to.kernel("input_tiles_%s%s", order, stored)
+	t.count, t.place = to.kernelIf(some, "input_tiles_count%s", compute), to.kernelIf(some, "input_tiles_place")
+	t.fill = to.kernelIf(some, "input_tiles_fill%s", compute)
+	if t.linked {
+		t.link = to.kernelIf(some, "input_links_%s%s", order, compute)
+		t.gather = to.kernel("%s%s", t.patch.gather, stored)
+	}
+}
+
+// reserve takes the workspace.
+func (t *tileSums) reserve(to *Program) {
+	a, l, spot := &t.args, &t.args.links, 2*to.Compute.Size()
+	if t.second {
+		spot *= 2
+	}
+	images, counters := a.sampler.images, a.sampler.images*a.tiles*counterPitch
+	t.heads, t.lengths, t.heavy = to.reserve(images*l.cells*4), to.reserve(counters*4), to.reserve((images*a.tiles+1)*4)
+	t.next = to.reserve(counters * 4)
+	for i := range t.lists {
+		t.lists[i] = to.reserve(images * a.positions * 4 * 4)
+	}
+	t.order, t.spots = to.reserve(images*l.sources*4), to.reserve(images*l.sources*spot)
+}
+
+// bind returns the kernels' arguments with a run's tensors and memory.
+func (t *tileSums) bind(r *run) tileArgs {
+	a := t.args
+	a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
+	a.out, a.count, a.next, a.lists, a.spare = imageOf(&r.args[t.out]), r.at(t.lengths), r.at(t.next), r.at(t.lists[0]), r.at(t.lists[1])
+	a.links.heads, a.links.next, a.links.spots, a.heavy = r.at(t.heads), r.at(t.order), r.at(t.spots), r.at(t.heavy)
+	if t.second {
+		a.tangent = gridOf(&r.args[t.tangent])
+	}
+	a.packs = boolArg(t.patch.packs(&a.out, t.stored.Size()))
+	return a
+}
+
+func (t *tileSums) run(r *run) {
+	s, some := &t.args.sampler, t.args.positions > 0
+	all := s.images * t.args.tiles
+	if all == 0 || s.channels == 0 {
+		t.grid.run(r, linkArgs{})
+		return
+	}
+	a := t.bind(r)
+	cover := a.sampler.cover(blockThreads, 1)
+	listing, tiles := cover, blocks(all, 1<<20)
+	linking, from := t.linked && (!some || near(s, &a.sampler.output, t.stored.Size())), t.heads
+	if !linking { // all tiles are summed
+		from, a.heavy = t.lengths, 0
+	}
+	launch(r, t.zero, threads((t.next-from)/16), &fillArgs{n: uint64(t.next-from) / 4, words: r.at(from)})
+	if linking {
+		if !t.grid.run(r, a.links) && some {
+			launch(r, t.link, cover, &a)
+		}
+		launch(r, t.gather, t.patch.cover(s, a.logGroups), &a)
+		// What follows seldom finds anything to do: its blocks loop.
+		listing, tiles = cover.within(fewBlocks), blocks(all, fewBlocks)
+	} else {
+		t.grid.run(r, linkArgs{})
+	}
+	if some {
+		launch(r, t.count, listing, &a)
+		launch(r, t.place, blocks(s.images, 1<<16).of(tileThreads), &a)
+		launch(r, t.fill, listing, &a)
+	}
+	launch(r, t.sum, tiles.of(tileThreads), &a)
 }

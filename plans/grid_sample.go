@@ -50,55 +50,71 @@ var gridSample = op{
 		p.setShape("y", output)
 		return sameTypeAs("y", "input")(p)
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		t := gridTypes(p)
-		framed, err := selectRow(pl, cpu.GridFrames, t)
-		if err != nil {
-			return err
-		}
-		kernel, err := selectRow(pl, cpu.GridSample, t)
-		if err != nil {
-			return err
-		}
-		s := samplerOf(p)
-		cost := s.cost(2)
-		job := func(c *call, w *worker, number int64) {
-			s := &c.sampler
-			s.eachBlock(w, number, &c.args[sampleGrid], func(b *gridBlock) {
-				b.Input, b.Output = s.image(&c.args[sampleInput], b), s.rows(&c.args[sampleOutput], b)
-				s.join(b, &c.args[sampleInput], nil, &c.args[sampleOutput])
-			}, func(b *gridBlock) { kernel(&b.GridBlock) })
-		}
-		small := sampleFramed(framed)
-		const byTiles, byImages = 0, 1
-		way := func(c *call) int {
-			c.sampler = *s
-			c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
-			switch {
-			case c.readsRows(sampleInput, cpu.SamplesRows):
-			case c.framed(framed, &c.sampler, cost, false, false, sampleOutput):
-				return byImages
-			default:
-				c.sampler.joinImages(c, sampleInput, sampleGrid, cost)
-			}
-			return byTiles
-		}
-		pl.keepsFew()
-		pl.run = func(c *call) error {
-			if !c.seen.again { // else it is in c.sampler
-				c.seen.way = way(c)
-			}
-			if c.seen.way == byImages {
-				c.parallel(s.batch, cost, small)
-				return nil
-			}
-			c.parallel(c.sampler.tiles(), cost, job)
-			return nil
-		}
+	build: buildGridSample,
+	rows:  namesOf(cpu.GridSample),
+}
+
+// gridSamples is how one problem runs.
+type gridSamples struct {
+	*sampler
+	cost   int64
+	tile   job // of positions
+	framed cpu.GridFramed
+	small  job // a small image
+}
+
+func buildGridSample(pl *plan) error {
+	p := &pl.problem
+	s, t := samplerOf(p), gridTypes(p)
+	g := gridSamples{sampler: s, cost: s.cost(2)}
+	var err error
+	if g.framed, err = selectRow(pl, cpu.GridFrames, t); err != nil {
+		return err
+	}
+	kernel, err := selectRow(pl, cpu.GridSample, t)
+	if err != nil {
+		return err
+	}
+	g.small = sampleFramed(g.framed)
+	g.tile = func(c *call, w *worker, number int64) {
+		s := &c.sampler
+		s.eachBlock(w, number, &c.args[sampleGrid], func(b *gridBlock) {
+			b.Input, b.Output = s.image(&c.args[sampleInput], b), s.rows(&c.args[sampleOutput], b)
+			s.join(b, &c.args[sampleInput], nil, &c.args[sampleOutput])
+		}, func(b *gridBlock) { kernel(&b.GridBlock) })
+	}
+	pl.keepsFew()
+	pl.run = g.run
+	return nil
+}
+
+// The ways to sample.
+const byTiles, byImages = 0, 1
+
+// choose lays positions out in c.sampler, and returns the best way.
+func (g *gridSamples) choose(c *call) (way int) {
+	c.sampler = *g.sampler
+	c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
+	switch {
+	case c.readsRows(sampleInput, cpu.SamplesRows):
+	case c.framed(g.framed, &c.sampler, g.cost, false, false, sampleOutput):
+		return byImages
+	default:
+		c.sampler.joinImages(c, sampleInput, sampleGrid, g.cost)
+	}
+	return byTiles
+}
+
+func (g *gridSamples) run(c *call) error {
+	if !c.seen.again { // else it is in c.sampler
+		c.seen.way = g.choose(c)
+	}
+	if c.seen.way == byImages {
+		c.parallel(g.batch, g.cost, g.small)
 		return nil
-	},
-	rows: namesOf(cpu.GridSample),
+	}
+	c.parallel(c.sampler.tiles(), g.cost, g.tile)
+	return nil
 }
 
 func gridTypes(p *Problem) cpu.Types {

@@ -40,55 +40,8 @@ var matmul = op{
 		p.setShape("y", append(append([]int64{}, x[:rank-1]...), n))
 		return all(sameTypeAs("other", "input"), sameTypeAs("y", "input"))(p)
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		dtype := p.DType("input")
-		row, err := selectRow(pl, cpu.Matmul, cpu.Types{
-			Compute: dtype.Compute(), In: [4]tensor.DType{dtype, p.DType("other")}, Out: [3]tensor.DType{p.DType("y")},
-		})
-		if err != nil {
-			return err
-		}
-		x, other := p.Shape("input"), p.Shape("other")
-		mm := &matmulPlan{MatmulRow: row, batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1]}
-		if len(x) == 3 {
-			mm.batch = x[0]
-		}
-		if mm.batch*mm.m*mm.n == 0 {
-			return nil // nothing to divide
-		}
-		turned, others := false, false // are computed many at a time
-		if mm.batch >= leastProducts && !p.has("bias") {
-			turned, others = mm.TakesBatch(mm.m, mm.n, mm.k)
-		}
-		pl.keepsFew()
-		products := mm.products
-		small := func(c *call) error {
-			c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), products)
-			return nil
-		}
-		if turned && others {
-			pl.run = small
-			return nil
-		}
-		mm.far = isFar(mm.m, tensor.NumElements(other), dtype)
-		threads := int64(pl.threads())
-		mm.divide(threads)
-		threads = min(threads, mm.jobs)
-		mm.bytes = roundUp(row.Bytes(mm.rows, mm.columns, mm.k), WorkspaceAlignment)
-		pl.workspace = mm.bytes * threads
-		tile := mm.tile
-		pl.run = func(c *call) error {
-			if turned && c.args[1].Stride(2) != 1 {
-				return small(c)
-			}
-			c.threads = min(c.threads, int(threads))
-			c.parallel(mm.jobs, linearCost(mm.batch*mm.m, mm.k, mm.n)+mm.jobs*matmulTileCost, tile)
-			return nil
-		}
-		return nil
-	},
-	rows: namesOf(cpu.Matmul),
+	build: buildMatmul,
+	rows:  namesOf(cpu.Matmul),
 }
 
 // matmulTileCost is what a tile costs beside its products.
@@ -114,12 +67,60 @@ func isFar(m, elements int64, d tensor.DType) bool {
 type matmulPlan struct {
 	cpu.MatmulRow
 	batch, m, k, n int64
+	turned, others bool  // see TakesBatch: others are among turned
 	rows, columns  int64 // of a tile
 	down, across   int64 // tiles
 	together       int64 // products of a job
 	jobs           int64
+	threads        int   // that there is workspace for
 	bytes          int64 // of workspace for a thread
 	far            bool  // other comes from memory
+	tiles, small   job   // tile and products: values made once, so that running does not allocate
+}
+
+func buildMatmul(pl *plan) error {
+	p := &pl.problem
+	dtype := p.DType("input")
+	row, err := selectRow(pl, cpu.Matmul, cpu.Types{
+		Compute: dtype.Compute(), In: [4]tensor.DType{dtype, p.DType("other")}, Out: [3]tensor.DType{p.DType("y")},
+	})
+	if err != nil {
+		return err
+	}
+	x, other := p.Shape("input"), p.Shape("other")
+	mm := &matmulPlan{MatmulRow: row, batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1]}
+	if len(x) == 3 {
+		mm.batch = x[0]
+	}
+	if mm.batch*mm.m*mm.n == 0 {
+		return nil // nothing to divide
+	}
+	if mm.batch >= leastProducts && !p.has("bias") {
+		mm.turned, mm.others = mm.TakesBatch(mm.m, mm.n, mm.k)
+	}
+	pl.keepsFew()
+	mm.tiles, mm.small = mm.tile, mm.products
+	pl.run = mm.run
+	if mm.turned && mm.others {
+		return nil // tiles have nothing to do
+	}
+	mm.far = isFar(mm.m, tensor.NumElements(other), dtype)
+	threads := int64(pl.threads())
+	mm.divide(threads)
+	mm.threads = int(min(threads, mm.jobs))
+	mm.bytes = roundUp(row.Bytes(mm.rows, mm.columns, mm.k), WorkspaceAlignment)
+	pl.workspace = mm.bytes * int64(mm.threads)
+	return nil
+}
+
+func (mm *matmulPlan) run(c *call) error {
+	if mm.turned && (mm.others || c.args[1].Stride(2) != 1) {
+		c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), mm.small)
+		return nil
+	}
+	c.threads = min(c.threads, mm.threads)
+	c.parallel(mm.jobs, linearCost(mm.batch*mm.m, mm.k, mm.n)+mm.jobs*matmulTileCost, mm.tiles)
+	return nil
 }
 
 // divide makes tiles.
