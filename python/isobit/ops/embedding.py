@@ -267,9 +267,9 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     """Scales, in place, each row of weight [V, D] that indices (int32 or int64) names to a norm of at most
     max_norm: times ``max_norm / (norm + 1e-7)`` where ``norm > max_norm``; answers weight.
 
-    As ``torch.embedding_renorm_``. norm_type is the p of the norm, ``sum(|x|^p)^(1/p)``, or inf, -inf or 0, as
-    torch.linalg.vector_norm has it; with others than these, 1 and 2 the last bits depend on the processor, and
-    CUDA takes 1, 2 and inf. An index out of range is an error that names its position and value."""
+    As ``torch.embedding_renorm_``, to which weight is ``input``. norm_type is the p of the norm,
+    ``sum(|x|^p)^(1/p)``, or inf, -inf or 0, as torch.linalg.vector_norm has it; with others than these, 1 and 2 the
+    last bits depend on the processor, and CUDA takes 1, 2 and inf. An index out of range is an error that names its position and value."""
     check_dense("embedding_renorm_", weight=weight, indices=indices)
     _refuse_derivatives(weight)
     check_not_inference("embedding_renorm_: weight", weight)

@@ -135,8 +135,9 @@ def choose_qparams_per_tensor(
     negative then: use ``symmetric=False`` for them. Asymmetric: the range is widened to include 0,
     ``scale = (high - low) / (quant_max - quant_min)`` and
     ``zero_point = clamp(rint(quant_min - low / scale), quant_min, quant_max)``. quant_min and quant_max are
-    dtype's unless given; quant_max is above 0 where symmetric, else above quant_min. A range of zeros has the scale 1, one with a NaN the scale NaN. The scale is float32
-    (float64 for float64), the zero point int32."""
+    dtype's unless given; quant_max is above 0 where symmetric, else above quant_min. A range of zeros has the
+    scale 1, one with a NaN the scale NaN. The scale is float32 (float64 for float64), the zero point int32; neither
+    carries a gradient to input."""
     return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
 
 
@@ -186,14 +187,15 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor,
     scale and zero point is ``input.shape[:-1] + [1]``.
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps a scale
-    from falling below 1e-5 and answers float zero points."""
+    from falling below 1e-5, differentiates it, and answers float zero points."""
     _check_dtype("choose_qparams_per_token", dtype, [d for d, (least, _) in _RANGES.items() if least])
     return _choose("per_token", input, (), dtype, True, None, None)
 
 
 def choose_qparams_per_token_asymmetric(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Asymmetric parameters of each row of the last dimension, from its smallest and largest value
-    (and 0, which is always a code). Shapes and dtypes as in choose_qparams_per_token."""
+    (and 0, which is always a code). Shapes and dtypes as in choose_qparams_per_token;
+    ``torch.ops.quantized_decomposed.choose_qparams_per_token_asymmetric`` answers float64 and int64."""
     bounds = _checked("choose_qparams_per_token_asymmetric", input, dtype)
     if is_dynamo_compiling():
         return choose("per_token", input, (), False, *bounds)
