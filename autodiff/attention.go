@@ -26,14 +26,18 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B]) Float[B
 	if q.extent(-1) != k.extent(-1) || k.extent(-2) != v.extent(-2) {
 		return Float[B]{failed(q.be, "scaled_dot_product_attention: q is %v, k %v and v %v; want [..., l, d], [..., s, d] and [..., s, e]", q, k, v)}
 	}
-	scores := q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1)))).matmul(k, false, true)
+	var made temporaries[B]
+	defer made.release()
+	scores := made.add(made.add(q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1))))).matmul(k, false, true))
 	if mask.Present() {
 		if to, err := broadcast(infoOf(scores.v).Shape, infoOf(mask.v).Shape); scores.Err() == nil && mask.Err() == nil && (err != nil || !slices.Equal(to, infoOf(scores.v).Shape)) {
 			return Float[B]{failed(q.be, "scaled_dot_product_attention: the mask is %v; want what broadcasts to %s, [..., l, s]", mask, tensor.ShapeText(infoOf(scores.v).Shape))}
 		}
-		scores = scores.MaskFill(mask.Not(), math.Inf(-1))
+		hidden := mask.Not()
+		defer hidden.Release()
+		scores = made.add(scores.MaskFill(hidden, math.Inf(-1)))
 	}
-	return scores.Softmax(-1).MatMul(v)
+	return made.add(scores.Softmax(-1)).MatMul(v)
 }
 
 // CausalMask holds at [i, j] where j is not after i: a query looks at no later key.
@@ -66,9 +70,13 @@ func (x Float[B]) MultiheadAttention(heads int, p Attention[B], mask Bool[B]) Fl
 			return Float[B]{failed(x.be, "multihead_attention: %s is %v; want shape [%d, %d], to go with x of %v", w.name, w.Float, w.rows, d, x)}
 		}
 	}
-	before := shape[:len(shape)-1]
-	parts := x.Linear(p.InWeight, p.InBias).Reshape(slices.Concat(before, []int{3, heads, d / heads})...)
-	part := func(i int) Float[B] { return parts.Slice(-3, i, i+1).Squeeze(-3).Transpose(-3, -2) }
-	y := part(0).ScaledDotProductAttention(part(1), part(2), mask)
-	return y.Transpose(-3, -2).Reshape(shape...).Linear(p.OutWeight, p.OutBias)
+	var made temporaries[B]
+	defer made.release()
+	keep, before := made.add, shape[:len(shape)-1]
+	parts := keep(keep(x.Linear(p.InWeight, p.InBias)).Reshape(slices.Concat(before, []int{3, heads, d / heads})...))
+	part := func(i int) Float[B] {
+		return keep(keep(keep(parts.Slice(-3, i, i+1)).Squeeze(-3)).Transpose(-3, -2))
+	}
+	y := keep(part(0).ScaledDotProductAttention(part(1), part(2), mask))
+	return keep(keep(y.Transpose(-3, -2)).Reshape(shape...)).Linear(p.OutWeight, p.OutBias)
 }

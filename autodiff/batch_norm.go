@@ -8,7 +8,8 @@ type BatchNorm[B Backend] struct{ Weight, Bias, RunningMean, RunningVar Float[B]
 
 // BatchNorm normalises each channel of x [n, c, ...], then multiplies by the weight and adds the bias of the
 // channel. With train it takes the mean and the variance of x, and moves the running statistics by a share
-// of momentum towards that mean and the unbiased variance; else it takes the running statistics.
+// of momentum towards that mean and the unbiased variance; else it takes the running statistics. A momentum of 1/k in
+// the k-th step averages over all steps, as PyTorch's None does.
 func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) Float[B] {
 	err := x.normalizes("batch_norm", "[n, c, ...]", 2, 1, eps, p.Weight, p.Bias, p.RunningMean, p.RunningVar)
 	switch {
@@ -39,9 +40,12 @@ func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) F
 		})
 	}
 	return x.normalized(p.Weight, p.Bias, func(x, weight, bias Float[B]) Float[B] {
-		by, rank := x.Transpose(0, 1), x.Rank()
-		rows := by.Reshape(x.extent(1), x.Len()/max(x.extent(1), 1))
-		y := rows.normalize(eps, false).Reshape(by.Shape()...).Transpose(0, 1).scaled(weight.perChannel(rank), bias.perChannel(rank))
+		var made temporaries[B]
+		defer made.release()
+		by, rank := made.add(x.Transpose(0, 1)), x.Rank()
+		rows := made.add(by.Reshape(x.extent(1), x.Len()/max(x.extent(1), 1)))
+		normal := made.add(made.add(rows.normalize(eps, false)).Reshape(by.Shape()...))
+		y := normal.Transpose(0, 1).intoScaled(weight.perChannel(rank), bias.perChannel(rank))
 		if err := y.Err(); err != nil {
 			return y
 		}
@@ -54,23 +58,15 @@ func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) F
 
 // follow moves the running statistics towards those of rows, the elements of each channel.
 func (p BatchNorm[B]) follow(rows Float[B], momentum float64) error {
-	var made []Float[B]
-	keep := func(x Float[B]) Float[B] {
-		made = append(made, x)
-		return x
-	}
-	defer func() {
-		for _, x := range made {
-			x.Release()
-		}
-	}()
+	var made temporaries[B]
+	defer made.release()
 	if t, ok := any(rows.be).(tracker); ok { // no graph grows with the steps
 		if rows.v, rows.err = t.constant(rows.v); rows.err != nil {
 			return rows.err
 		}
-		keep(rows)
+		made.add(rows)
 	}
-	mean := keep(rows.MeanKeep(1))
+	mean := made.add(rows.MeanKeep(1))
 	var next [2]Float[B]
 	running := [2]Float[B]{p.RunningMean, p.RunningVar}
 	for i, of := range running {
@@ -79,9 +75,9 @@ func (p BatchNorm[B]) follow(rows Float[B], momentum float64) error {
 		}
 		now := mean.Reshape(of.Len())
 		if i == 1 {
-			now = keep(keep(rows.Sub(mean)).PowScalar(2)).Sum(1).DivScalar(float64(rows.extent(1) - 1))
+			now = made.add(made.add(rows.Sub(mean)).PowScalar(2)).Sum(1).DivScalar(float64(rows.extent(1) - 1))
 		}
-		next[i] = keep(of.Cast(rows.DType()).MulScalar(1 - momentum).Add(now.MulScalar(momentum)).Cast(of.DType()))
+		next[i] = made.add(of.Cast(rows.DType()).MulScalar(1 - momentum).Add(now.MulScalar(momentum)).Cast(of.DType()))
 		if err := next[i].Err(); err != nil {
 			return err
 		}

@@ -28,3 +28,47 @@ func TestSmallCastsTakeLittle(t *testing.T) {
 		require.Less(t, (after.TotalAlloc-before.TotalAlloc)/runs, uint64(2000), name)
 	}
 }
+
+// TestLayersReleaseWhatTheyMake runs layers again in the memory of the first time.
+func TestLayersReleaseWhatTheyMake(t *testing.T) {
+	cpu := NewCPU()
+	type float = Float[*CPU]
+	x, row := Ones(cpu, 2, 4, 6, 6), Ones(cpu, 6)
+	channels := Ones(cpu, 4)
+	sequence, r := Ones(cpu, 10, 8, 3), Recurrent[*CPU]{InWeight: Ones(cpu, 12, 3), HiddenWeight: Ones(cpu, 12, 3)}
+	g := Recurrent[*CPU]{InWeight: Ones(cpu, 9, 3), HiddenWeight: Ones(cpu, 9, 3)}
+	running := BatchNorm[*CPU]{channels, channels, Zeros(cpu, 4), Ones(cpu, 4)}
+	for name, layer := range map[string]func() []float{
+		"layer_norm": func() []float { return []float{x.LayerNorm(row, row, 1e-5)} },
+		"rms_norm":   func() []float { return []float{x.RMSNorm(row, 1e-5)} },
+		"group_norm": func() []float { return []float{x.GroupNorm(2, channels, channels, 1e-5)} },
+		"batch_norm": func() []float { return []float{x.BatchNorm(running, true, 0.1, 1e-5)} },
+		"silu":       func() []float { return []float{x.Silu()} },
+		"mse":        func() []float { return []float{x.MSE(x)} },
+		"attention": func() []float {
+			return []float{sequence.ScaledDotProductAttention(sequence, sequence, CausalMask(cpu, 8))}
+		},
+		"multihead": func() []float {
+			return []float{sequence.MultiheadAttention(3, Attention[*CPU]{InWeight: g.InWeight, OutWeight: Ones(cpu, 3, 3)}, Bool[*CPU]{})}
+		},
+		"stack": func() []float { return []float{Stack(0, x, x)} },
+		"lstm": func() []float {
+			y, h, c := sequence.LSTM(r, float{}, float{})
+			return []float{y, h, c}
+		},
+		"gru": func() []float {
+			y, h := sequence.GRU(g, float{})
+			return []float{y, h}
+		},
+	} {
+		made := [3]int64{}
+		for i := range made {
+			for _, y := range layer() {
+				require.NoError(t, y.Err(), name)
+				y.Release()
+			}
+			made[i], _ = cpu.MemoryStats()
+		}
+		require.Less(t, made[2]-made[1], int64(1024), "%s makes new buffers of %d bytes", name, made[2]-made[1])
+	}
+}

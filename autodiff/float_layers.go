@@ -2,8 +2,28 @@ package autodiff
 
 import "github.com/isobit-ml/isobit/tensor"
 
+// temporaries are what a layer makes on the way to its results. They are released at its end, so that their memory is
+// used again: a graph holds what it needs of them.
+type temporaries[B Backend] []Float[B]
+
+func (t *temporaries[B]) add(x Float[B]) Float[B] {
+	*t = append(*t, x)
+	return x
+}
+
+func (t *temporaries[B]) release() {
+	for _, x := range *t {
+		x.Release()
+	}
+	*t = (*t)[:0]
+}
+
 // Silu returns x * sigmoid(x), which is also called swish.
-func (x Float[B]) Silu() Float[B] { return x.Mul(x.Sigmoid()) }
+func (x Float[B]) Silu() Float[B] {
+	s := x.Sigmoid()
+	defer s.Release()
+	return x.Mul(s)
+}
 
 // Dropout puts 0 in place of each element with probability p, and divides the others by 1 - p. The seed
 // says which: the same ones on every machine. Use another one for every layer and step, and leave the

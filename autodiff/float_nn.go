@@ -51,7 +51,11 @@ func (x Float[B]) CrossEntropy(labels Int[B], smoothing float64) Float[B] {
 }
 
 // MSE is the mean of the squared differences.
-func (x Float[B]) MSE(target Float[B]) Float[B] { return x.Sub(target).PowScalar(2).Mean() }
+func (x Float[B]) MSE(target Float[B]) Float[B] {
+	var made temporaries[B]
+	defer made.release()
+	return made.add(made.add(x.Sub(target)).PowScalar(2)).Mean()
+}
 
 // Embedding looks up rows of the weight [v, d]: for indices of any shape the
 // result has one dimension more. An index out of range is an error.

@@ -14,7 +14,7 @@ func (x Float[B]) LayerNorm(weight, bias Float[B], eps float64) Float[B] {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	return x.normalized(weight, bias, func(x, weight, bias Float[B]) Float[B] {
-		return x.normalize(eps, false).scaled(weight, bias)
+		return x.normalize(eps, false).intoScaled(weight, bias)
 	})
 }
 
@@ -25,7 +25,7 @@ func (x Float[B]) RMSNorm(weight Float[B], eps float64) Float[B] {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	return x.normalized(weight, Float[B]{}, func(x, weight, _ Float[B]) Float[B] {
-		return x.normalize(eps, true).scaled(weight, Float[B]{})
+		return x.normalize(eps, true).intoScaled(weight, Float[B]{})
 	})
 }
 
@@ -46,8 +46,11 @@ func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Floa
 		for _, d := range shape[2:] {
 			each *= d
 		}
-		y := x.Reshape(n, groups, channels/groups*each).normalize(eps, false).Reshape(shape...)
-		return y.scaled(weight.perChannel(len(shape)), bias.perChannel(len(shape)))
+		var made temporaries[B]
+		defer made.release()
+		grouped := made.add(x.Reshape(n, groups, channels/groups*each))
+		y := made.add(grouped.normalize(eps, false)).Reshape(shape...)
+		return y.intoScaled(weight.perChannel(len(shape)), bias.perChannel(len(shape)))
 	})
 }
 
@@ -64,13 +67,24 @@ func (x Float[B]) normalize(eps float64, aroundZero bool) Float[B] {
 }
 
 func (x Float[B]) scaled(weight, bias Float[B]) Float[B] {
-	if weight.Present() {
-		x = x.Mul(weight)
+	switch {
+	case !weight.Present():
+		return x.Add(bias)
+	case !bias.Present():
+		return x.Mul(weight)
 	}
-	if bias.Present() {
-		x = x.Add(bias)
+	y := x.Mul(weight)
+	defer y.Release()
+	return y.Add(bias)
+}
+
+// intoScaled is scaled, if there is anything to do, of an x that nobody else has.
+func (x Float[B]) intoScaled(weight, bias Float[B]) Float[B] {
+	if !weight.Present() && !bias.Present() {
+		return x
 	}
-	return x
+	defer x.Release()
+	return x.scaled(weight, bias)
 }
 
 // normalizes checks what a normalisation is given: parameters, in the order of their names below, have the
@@ -104,11 +118,13 @@ func (x Float[B]) normalized(weight, bias Float[B], of func(x, weight, bias Floa
 	if d.Size() != 2 {
 		return of(x, weight, bias)
 	}
+	var made temporaries[B]
+	defer made.release()
 	wide := func(t Float[B]) Float[B] {
 		if !t.Present() {
 			return t
 		}
-		return t.Cast(tensor.F32)
+		return made.add(t.Cast(tensor.F32))
 	}
-	return of(wide(x), wide(weight), wide(bias)).Cast(d)
+	return made.add(of(wide(x), wide(weight), wide(bias))).Cast(d)
 }

@@ -103,11 +103,12 @@ func Cat[B Backend](axis int, first Float[B], rest ...Float[B]) Float[B] {
 
 // Stack joins tensors of one shape along a new axis.
 func Stack[B Backend](axis int, first Float[B], rest ...Float[B]) Float[B] {
-	all := make([]Float[B], len(rest))
-	for i, r := range rest {
-		all[i] = r.Unsqueeze(axis)
+	made := temporaries[B]{first.Unsqueeze(axis)}
+	defer made.release()
+	for _, r := range rest {
+		made.add(r.Unsqueeze(axis))
 	}
-	return Cat(axis, first.Unsqueeze(axis), all...)
+	return Cat(axis, made[0], made[1:]...)
 }
 
 // Gather picks, at every position of the indices, the element of x that the

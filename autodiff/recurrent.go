@@ -10,16 +10,26 @@ type Recurrent[B Backend] struct{ InWeight, HiddenWeight, InBias, HiddenBias Flo
 
 // LSTM goes through the sequence x [l, ..., in] from the states h and c [..., hidden], which are zeros where
 // they are absent. It returns h at each step, [l, ..., hidden], and the last h and c. The gates lie as in
-// PyTorch: input, forget, cell, output.
+// PyTorch: input, forget, cell, output. The other direction of a bidirectional layer is that of x.Flip(0), whose y is
+// flipped back and joined with this one's by Cat.
 func (x Float[B]) LSTM(p Recurrent[B], h, c Float[B]) (y, lastH, lastC Float[B]) {
 	steps := x.sequence("lstm", 4, p, &h, &c)
+	var made temporaries[B]
+	keep := made.add
 	for i, in := range steps {
-		gate := in.Add(h.Linear(p.HiddenWeight, p.HiddenBias)).Chunk(-1, 4)
-		c = gate[1].Sigmoid().Mul(c).Add(gate[0].Sigmoid().Mul(gate[2].Tanh()))
-		h = gate[3].Sigmoid().Mul(c.Tanh())
+		keep(in)
+		gate := keep(in.Add(keep(h.Linear(p.HiddenWeight, p.HiddenBias)))).Chunk(-1, 4)
+		made = append(made, gate...)
+		old := keep(keep(gate[1].Sigmoid()).Mul(c))
+		if i > 0 {
+			keep(c)
+		}
+		c = old.Add(keep(keep(gate[0].Sigmoid()).Mul(keep(gate[2].Tanh()))))
+		h = keep(gate[3].Sigmoid()).Mul(keep(c.Tanh()))
 		steps[i] = h
+		made.release()
 	}
-	return Stack(0, steps[0], steps[1:]...), h, c
+	return stacked(steps), h, c
 }
 
 // GRU goes through the sequence x [l, ..., in] from the state h [..., hidden], which is zeros where it is
@@ -27,14 +37,26 @@ func (x Float[B]) LSTM(p Recurrent[B], h, c Float[B]) (y, lastH, lastC Float[B])
 // update, new.
 func (x Float[B]) GRU(p Recurrent[B], h Float[B]) (y, lastH Float[B]) {
 	steps := x.sequence("gru", 3, p, &h)
+	var made temporaries[B]
+	keep := made.add
 	for i, in := range steps {
-		in, from := in.Chunk(-1, 3), h.Linear(p.HiddenWeight, p.HiddenBias).Chunk(-1, 3)
-		reset, update := in[0].Add(from[0]).Sigmoid(), in[1].Add(from[1]).Sigmoid()
-		next := in[2].Add(reset.Mul(from[2])).Tanh()
-		h = next.Add(update.Mul(h.Sub(next)))
+		in, from := keep(in).Chunk(-1, 3), keep(h.Linear(p.HiddenWeight, p.HiddenBias)).Chunk(-1, 3)
+		made = append(append(made, in...), from...)
+		reset, update := keep(keep(in[0].Add(from[0])).Sigmoid()), keep(keep(in[1].Add(from[1])).Sigmoid())
+		next := keep(keep(in[2].Add(keep(reset.Mul(from[2])))).Tanh())
+		h = next.Add(keep(update.Mul(keep(h.Sub(next)))))
 		steps[i] = h
+		made.release()
 	}
-	return Stack(0, steps[0], steps[1:]...), h
+	return stacked(steps), h
+}
+
+// stacked joins the states, of which nobody else has any but the last.
+func stacked[B Backend](steps []Float[B]) Float[B] {
+	last := len(steps) - 1
+	made := temporaries[B](steps[:last])
+	defer made.release()
+	return Stack(0, steps[0], steps[1:]...)
 }
 
 // sequence checks what a recurrent layer is given, fills in the states, and returns the part of the gates
@@ -75,15 +97,20 @@ func (x Float[B]) sequence(name string, gates int, p Recurrent[B], states ...*Fl
 	if all.Err() != nil {
 		return fail(all)
 	}
+	defer all.Release()
 	return all.unbind(nil)
 }
 
-// unbind appends the parts of the first axis, one by one. They are cut in halves, and those again: the gradient
-// of a cut has the size of what was cut, so that l cuts of the whole would take l*l steps.
+// unbind appends the parts of the first axis, one by one. They are cut in halves, and those again: where a gradient is
+// differentiated, that of a cut has the size of what was cut, so that l cuts of the whole would take l*l steps.
 func (x Float[B]) unbind(parts []Float[B]) []Float[B] {
 	n := x.extent(0)
 	if n <= 1 {
 		return append(parts, x.Squeeze(0))
 	}
-	return x.Slice(0, n/2, n).unbind(x.Slice(0, 0, n/2).unbind(parts))
+	for _, half := range []Float[B]{x.Slice(0, 0, n/2), x.Slice(0, n/2, n)} {
+		parts = half.unbind(parts)
+		half.Release()
+	}
+	return parts
 }

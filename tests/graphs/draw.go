@@ -82,7 +82,7 @@ var (
 	unary = map[string]func(value) value{
 		"neg": value.Neg, "abs": value.Abs, "exp": value.Exp, "tanh": value.Tanh, "sigmoid": value.Sigmoid, "relu": value.Relu,
 		"gelu": value.Gelu, "erf": value.Erf, "floor": value.Floor, "sign": value.Sign, "max_all": value.MaxAll, "min_all": value.MinAll,
-		"flatten": func(x value) value { return x.Flatten(0) },
+		"flatten": func(x value) value { return x.Flatten(0) }, "silu": value.Silu,
 	}
 	positive = map[string]func(value) value{"log": value.Log, "log1p": value.Log1p, "sqrt": value.Sqrt, "recip": value.Recip}
 	binary   = map[string]func(x, y value) value{
@@ -122,7 +122,7 @@ func (g *graph) draw() {
 	x, y, z := g.values[i], g.values[j], g.values[k]
 	axis, other := g.axis(x), g.axis(x)
 	n := extent(x, axis)
-	switch g.r.IntN(24) {
+	switch g.r.IntN(27) {
 	case 0, 1, 2:
 		op := oneOf(g, unary)
 		g.add(unary[op](x), op, []int{i})
@@ -196,6 +196,30 @@ func (g *graph) draw() {
 		m := ad.SampleMode{Mode: []string{"bilinear", "bicubic"}[g.r.IntN(2)], Padding: []string{"zeros", "border", "reflection"}[g.r.IntN(3)], AlignCorners: corners}
 		g.partners(func(j, _ int) bool {
 			return g.add(x.GridSample(g.values[j], m), "grid_sample", []int{i, j}, m.Mode, m.Padding, corners)
+		})
+	case 24:
+		groups := 1 + g.r.IntN(2)
+		g.add(x.GroupNorm(groups, value{}, value{}, 1e-3), "group_norm", []int{i}, groups, 1e-3)
+		g.add(x.RMSNorm(value{}, 1e-3), "rms_norm", []int{i}, 1e-3)
+		g.add(x.BatchNorm(ad.BatchNorm[*twice]{}, true, 0, 1e-3), "batch_norm", []int{i}, 1e-3)
+	case 25:
+		causal := ad.Bool[*twice]{}
+		if n := extent(x, -2); g.r.IntN(2) == 0 {
+			causal = ad.CausalMask(g.be, n)
+		}
+		g.add(x.ScaledDotProductAttention(x, x, causal), "attention", []int{i, i, i}, causal.Present())
+		h, w, mode := 1+g.r.IntN(5), 1+g.r.IntN(5), []string{"nearest", "bilinear"}[g.r.IntN(2)]
+		g.add(x.Interpolate(h, w, ad.SampleMode{Mode: mode}), "interpolate", []int{i}, []int{h, w}, mode)
+	case 26: // a weight of four gates, or three, of one number
+		g.partners(func(j, _ int) bool {
+			w := g.values[j]
+			y, _, _ := x.LSTM(ad.Recurrent[*twice]{InWeight: w, HiddenWeight: w.Slice(-1, 0, 1)}, value{}, value{})
+			return g.add(y, "lstm", []int{i, j})
+		})
+		g.partners(func(j, _ int) bool {
+			w := g.values[j]
+			y, _ := x.GRU(ad.Recurrent[*twice]{InWeight: w, HiddenWeight: w.Slice(-1, 0, 1)}, value{})
+			return g.add(y, "gru", []int{i, j})
 		})
 	}
 }

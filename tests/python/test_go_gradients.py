@@ -65,6 +65,37 @@ def pool(f, x, window, **options):
     return y.reshape(*x.shape[:-2], *y.shape[-2:])
 
 
+def attention(q, k, v, causal):
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(later, -math.inf)
+    return scores.softmax(-1) @ v
+
+
+def lstm(x, w):
+    h = c = x.new_zeros(*x.shape[1:-1], 1)
+    states = []
+    for step in x:
+        i, f, g, o = (step @ w.T + h @ w[:, :1].T).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        states.append(h)
+    return torch.stack(states)
+
+
+def gru(x, w):
+    h = x.new_zeros(*x.shape[1:-1], 1)
+    states = []
+    for step in x:
+        (r, z, n), (hr, hz, hn) = (step @ w.T).chunk(3, -1), (h @ w[:, :1].T).chunk(3, -1)
+        n = (n + (r + hr).sigmoid() * hn).tanh()
+        z = (z + hz).sigmoid()
+        h = (1 - z) * n + z * h
+        states.append(h)
+    return torch.stack(states)
+
+
 # Where the two have other gradients at kinks, those that doc.go gives are written out.
 OPS = {
     "neg": torch.neg,
@@ -129,6 +160,14 @@ OPS = {
     "scatter_add": scatter_add,
     "cross_entropy": lambda x, labels, smoothing: F.cross_entropy(x, index(labels), label_smoothing=smoothing),
     "layer_norm": lambda x, weight, bias, eps: F.layer_norm(x, x.shape[-1:], weight, bias, eps),
+    "silu": F.silu,
+    "group_norm": lambda x, groups, eps: torch.group_norm(x, groups, eps=eps),
+    "rms_norm": lambda x, eps: x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps),
+    "batch_norm": lambda x, eps: F.batch_norm(x, None, None, training=True, eps=eps),
+    "attention": attention,
+    "interpolate": lambda x, size, mode: F.interpolate(x, size, mode=mode),
+    "lstm": lstm,
+    "gru": gru,
     "conv2d": conv2d,
     "max_pool2d": lambda x, window: pool(F.max_pool2d, x, window),
     "avg_pool2d": lambda x, window: pool(F.avg_pool2d, x, window, count_include_pad=not window["NoPad"]),

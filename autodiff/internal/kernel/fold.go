@@ -12,12 +12,18 @@ func SumInts[T Integer](t Threads, z, x []T, outer, n, inner int) {
 // sumInts adds rows of it first: the order of whole numbers changes nothing.
 func sumInts[T Integer](x []T) (sum T) {
 	const width = 256
-	var rows [width]T
-	for ; len(x) >= width; x = x[width:] {
-		addVV(rows[:], rows[:], x[:width])
-	}
-	for _, v := range rows {
-		sum += v
+	if len(x) >= 2*width {
+		var rows [width]T
+		addVV(rows[:], x[:width], x[width:2*width])
+		for x = x[2*width:]; len(x) >= width; x = x[width:] {
+			addVV(rows[:], rows[:], x[:width])
+		}
+		for h := width / 2; h >= 16; h /= 2 {
+			addVV(rows[:h], rows[:h], rows[h:2*h])
+		}
+		for _, v := range rows[:16] {
+			sum += v
+		}
 	}
 	for _, v := range x {
 		sum += v
