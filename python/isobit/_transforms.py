@@ -25,20 +25,24 @@ def wants_derivative(*values: Any) -> bool:
     return wants_gradient(*values) or has_tangent(*values)
 
 
-# Whether Dynamo traces the backward of an autograd.Function within torch.func's transforms. That of PyTorch 2.8 takes the
-# derivative of its forward, and its tensors do not say there that they want one.
-_TRACES_FUNCTIONS = hasattr(torch._functorch.autograd_function, "DynamoAutogradFunctionTraceHelper")
+# Whether Dynamo traces the backward of an autograd.Function within torch.func's transforms. That of PyTorch 2.8 and 2.11
+# takes the derivative of its forward, which may be 0, as that of 2.15 does of one that is mapped. Tensors do not say
+# there that they want one.
+_TRACES_FUNCTIONS = torch.__version__ >= "2.15"
 
 
 def _loses_functions() -> bool:
-    return not _TRACES_FUNCTIONS and torch._C._functorch.TransformType.Grad in _transforms()
+    active, kinds = _transforms(), torch._C._functorch.TransformType
+    if kinds.Grad not in active:
+        return False
+    return not _TRACES_FUNCTIONS or kinds.Vmap in active[active.index(kinds.Grad) :]
 
 
 def _check_function() -> None:
     if _loses_functions():
         raise NotImplementedError(
-            f"isobit: PyTorch {torch.__version__} compiles no gradient of this within torch.func's transforms; want a newer "
-            "one, or no torch.compile"
+            f"isobit: PyTorch {torch.__version__} compiles no gradient of this within these of torch.func's transforms; "
+            "want no torch.compile, or, but for vmap within grad, PyTorch 2.15 or newer"
         )
 
 

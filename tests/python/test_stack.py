@@ -112,7 +112,6 @@ def test_replicas_that_would_start_apart_are_told():
 def test_a_first_scale_that_is_lost_is_an_error():
     """fully_shard fills the parameters that it lends anew for each forward."""
     from torch.distributed.fsdp import fully_shard
-    from torch.testing._internal.distributed.fake_pg import FakeStore
 
     def steps(shown, wrap):
         model = prepare(torch.nn.Linear(8, 5), LearnableFakeQuantize.with_args(channels=None), TOKENS)
@@ -124,7 +123,7 @@ def test_a_first_scale_that_is_lost_is_an_error():
             model(draw(4, 8)).square().sum().backward()
             optimizer.step()
 
-    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
         mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
         with pytest.raises(RuntimeError, match="before fully_shard"):
@@ -171,6 +170,7 @@ def test_averages_of_models_take_buffers():
     assert model.activation_fake_quantizer.initialized.dtype == torch.uint8
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="AOTInductor passes any library's ops a wrong dtype")
 def test_a_packaged_model_serves_the_same_bits(tmp_path):
     """AOTInductor compiles what torch.export made, and loads it where isobit is imported."""
     model, x = prepare(torch.nn.Linear(8, 5), INT8, TOKENS), draw(3, 8)
