@@ -24,6 +24,7 @@ type seen struct {
 	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
 	elements int
 	kernel   *cpu.Args // its own, made when there is one
+	aimed    bool      // ... and has addresses
 }
 
 // seenArg is how an argument lay.
@@ -79,21 +80,13 @@ func (s *seen) calls(n int, a *cpu.Args) {
 		s.kernel = new(cpu.Args)
 	}
 	s.elements, *s.kernel = n, *a
-	s.kernel.Scratch = nil
-	for k := range s.kernel.In {
-		s.kernel.In[k].P = nil
-	}
-	for k := range s.kernel.Out {
-		s.kernel.Out[k].P = nil
-	}
+	s.forget()
 }
 
-// callsAgain calls the kernel as the last run did.
+// callsAgain calls the kernel as the last run did: all it takes of a worker is the scratch.
 func (f *groupedPlan) callsAgain(c *call, kernel cpu.Elementwise) {
-	w := workerPool.Get().(*worker)
-	a := &w.args
-	*a = *c.seen.kernel
-	a.Scratch = &w.scratch
+	w, a := workerPool.Get().(*worker), c.seen.kernel
+	c.seen.aimed, a.Scratch = true, &w.scratch
 	for k := range a.In {
 		a.In[k].P = f.address(c, k)
 	}
@@ -101,7 +94,18 @@ func (f *groupedPlan) callsAgain(c *call, kernel cpu.Elementwise) {
 		a.Out[k].P = f.address(c, firstOutput+k)
 	}
 	kernel(c.seen.elements, a)
-	putWorker(w)
+	workerPool.Put(w)
+}
+
+// forget takes all pointers from the kernel's arguments.
+func (s *seen) forget() {
+	s.aimed, s.kernel.Scratch = false, nil
+	for k := range s.kernel.In {
+		s.kernel.In[k].P = nil
+	}
+	for k := range s.kernel.Out {
+		s.kernel.Out[k].P = nil
+	}
 }
 
 // address returns where an operand begins, nil where it is absent.

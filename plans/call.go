@@ -67,6 +67,11 @@ func (pl *plan) getCall() *call { return pl.pool().Get().(*call) }
 func putCall(c *call) {
 	pool := c.plan.pool()
 	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
+	if c.seen.aimed { // all else was left alone
+		c.seen.forget()
+		pool.Put(c)
+		return
+	}
 	if c.rowSums.out != nil { // which whoever uses them sets
 		c.rowSums = rowSumsCall{}
 	}

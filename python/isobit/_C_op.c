@@ -89,13 +89,15 @@ static int records(const call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   for (Py_ssize_t i = o->n_in + o->n_attr; i < nargs; i++)
     if (args[i] != Py_None) return 0;
+  int cast = 0;
   for (int i = 0; i < o->n_in; i++) {
     const op_tensor *t = &o->tensors[i];
     int number = t->number && (PyFloat_CheckExact(args[i]) || PyLong_CheckExact(args[i]));
     if (!number && !(args[i] == Py_None && t->optional) && !is_plain(args[i])) return 0;
-    int cast = t->cast ? autocast_is_enabled() : 0;
-    if (cast) return cast < 0 ? -1 : 0;
+    cast |= t->cast;
   }
+  if (cast) cast = autocast_is_enabled();
+  if (cast) return cast < 0 ? -1 : 0;
   int elsewhere = mode_is_active(); /* a trace records a function that raises an exception, too */
   if (!elsewhere) elsewhere = transform_is_active();
   return elsewhere < 0 ? -1 : !elsewhere;
