@@ -73,28 +73,39 @@ func noBatch(_, _, _ int64) (turned, others bool) { return false, false }
 
 func noBytes(_, _, _ int64) int64 { return 0 }
 
+// matmulTogether is how many rows of Input meet a row of Other once it is loaded.
+const matmulTogether = 16
+
 func matmul[C Compute](t *MatmulTile) {
-	x, other := BlockOf[C](t.Scratch, 0, 1), BlockOf[C](t.Scratch, 1, int(t.N))
-	bias, y := BlockOf[C](t.Scratch, 2, int(t.N)), BlockOf[C](t.Scratch, 3, int(t.N))
+	x, other, bias := BlockOf[C](t.Scratch, 0, 1), BlockOf[C](t.Scratch, 1, int(t.N)), BlockOf[C](t.Scratch, 2, int(t.N))
+	var sums [matmulTogether][]C
+	for m := range sums {
+		sums[m] = BlockOf[C](t.Scratch, 3+m, int(t.N))
+	}
 	Load(bias, t.Bias)
-	for m := range t.M {
-		clear(y)
-		if t.More {
-			Load(y, t.Y.Row(m, 0))
+	for first := int64(0); first < t.M; first += matmulTogether {
+		rows := sums[:min(matmulTogether, t.M-first)]
+		for m, y := range rows {
+			clear(y)
+			if t.More {
+				Load(y, t.Y.Row(first+int64(m), 0))
+			}
 		}
 		for k := range t.K {
-			Load(x, t.Input.Row(m, k))
 			Load(other, t.Other.Row(k, 0))
-			for n := range y {
-				y[n] = fma(x[0], other[n], y[n])
+			for m, y := range rows {
+				Load(x, t.Input.Row(first+int64(m), k))
+				for n, b := range other {
+					y[n] = fma(x[0], b, y[n])
+				}
 			}
 		}
-		if t.Bias.P != nil {
-			for n := range y {
+		for m, y := range rows {
+			for n := 0; n < len(y) && t.Bias.P != nil; n++ {
 				y[n] += bias[n]
 			}
+			Store(t.Y.Row(first+int64(m), 0), y)
 		}
-		Store(t.Y.Row(m, 0), y)
 	}
 }
 
