@@ -131,7 +131,7 @@ func (x *run) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	if !x.out {
 		x.types.Out[0] = tensor.None
 	}
-	want, got := x.do(definition, false), x.do(kernel, true)
+	want, got := x.do(t, definition, false), x.do(t, kernel, true)
 	what := func() string {
 		return fmt.Sprintf("n=%d cut=%d pos=%d wide=%v stream=%v inPlace=%d step=%v outStep=%d ready=%v types=%v bounds=[%v, %v]", x.n, x.cut, x.pos, x.wide, x.stream, x.inPlace, x.step, x.outStep, x.ready, x.types, x.lo, x.hi)
 	}
@@ -168,7 +168,8 @@ var scratch = new(cpu.Scratch)
 
 // do runs a kernel: the definition on elements one after the other and on
 // parameters as they are, a row on guarded memory, laid out as was drawn.
-func (x *run) do(kernel cpu.Striped, row bool) (res results) {
+func (x *run) do(t *testing.T, kernel cpu.Striped, row bool) (res results) {
+	t.Helper()
 	for i := range 2 {
 		clear(cpu.LanesOf[float64](scratch, i)[:])
 	}
@@ -187,7 +188,11 @@ func (x *run) do(kernel cpu.Striped, row bool) (res results) {
 	if cut > 0 {
 		kernel(cut, x.pos, a)
 	}
+	before := rest
 	kernel(x.n-cut, x.pos+int64(cut), &rest)
+	if rest != before { // plans call a kernel again with the same
+		t.Fatal("the kernel changed its arguments")
+	}
 	if x.out {
 		res.out = gather(output, int(x.types.Out[0].Size()), step, x.n)
 	}

@@ -134,14 +134,14 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 	if oneByOne {
 		x.oneByOne(kernel, a, &res)
 	} else {
-		before := *a
 		rest := a.At(int64(x.first))
 		if x.first > 0 {
 			kernel(x.first, 0, a)
 			rest.Runs.Keep = true
 		}
+		before := rest
 		kernel(x.length-x.first, int64(x.first), &rest)
-		if a.In != before.In || a.Out != before.Out || a.Runs != before.Runs {
+		if rest != before { // plans call a kernel again with the same
 			t.Fatal("the kernel changed its arguments")
 		}
 		for step := range x.steps {
