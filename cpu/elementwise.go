@@ -21,10 +21,13 @@ type Args struct {
 	Ahead int
 	// Wide says that a striped kernel adds the terms of element i to Sums[0][i]
 	// and Sums[1][i], not to the lanes of the scratch.
-	Wide  bool
-	Sums  [2]Span // of the compute type
-	Runs  Runs
-	frame frame
+	Wide bool
+	Sums [2]Span // of the compute type
+	Runs Runs
+	// Repeats says that further calls with these Args differ in addresses and in
+	// what lies there alone: a kernel may keep its frame for them.
+	Repeats bool
+	frame   frame
 }
 
 // Runs says that a kernel takes many runs of n elements: Steps of each strand,

@@ -164,7 +164,7 @@ func compareBits(t *testing.T, d tensor.DType, got, want []byte, name string, wh
 
 // scratch is one for all runs: what they leave there must not matter, but for
 // the lanes.
-var scratch = new(cpu.Scratch)
+var scratch, otherScratch = new(cpu.Scratch), new(cpu.Scratch)
 
 // do runs a kernel: the definition on elements one after the other and on
 // parameters as they are, a row on guarded memory, laid out as was drawn.

@@ -87,19 +87,23 @@ func (k *kernel) groups(n, lane, data int, a *Args) bool {
 
 // runs runs the kernel on many runs, if it can.
 func (k *kernel) runs(n, data int, a *Args) bool {
+	r, f := &a.Runs, &a.frame
+	if f.steps > 0 { // the frame of the call before
+		k.loadRuns(a, n, data, 0, f.steps)
+		f.in0, f.in1, f.out = k.start(a, &a.In[0], k.in[0]), k.start(a, &a.In[1], k.in[1]), k.start(a, &a.Out[0], k.out)
+		k.run(n, f)
+		f.forget()
+		return true
+	}
 	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a, n) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
 		return false
 	}
-	r, f := &a.Runs, &a.frame
 	f.stream, f.heads = k.streams(a)
+	f.ahead, f.strands, f.paramsStep = a.Ahead, r.Strands, r.Strands*int(k.compute.Size())
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
 		steps := min(most, r.Steps-step)
-		if k.compute == tensor.F64 {
-			loadRuns[float64](k, a, n, data, step, steps)
-		} else {
-			loadRuns[float32](k, a, n, data, step, steps)
-		}
+		k.loadRuns(a, n, data, step, steps)
 		for at := 0; at < n; {
 			m := min(n-at, runsCall/r.Strands)
 			k.operands(a, step, at, m)
@@ -107,9 +111,27 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 			at += m
 		}
 	}
-	a.frame = frame{}
+	if a.Repeats && !a.Stream && r.Steps <= most && n <= runsCall/r.Strands {
+		f.forget()
+	} else {
+		a.frame = frame{}
+	}
 	return true
 }
+
+// start returns where a data operand begins: one that is absent in the scratch.
+func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
+	switch {
+	case d == tensor.None:
+		return nil
+	case s.P == nil:
+		return unsafe.Pointer(&a.Scratch.unused)
+	}
+	return s.P
+}
+
+// forget takes all pointers to operands and to the scratch from a frame that is used again.
+func (f *frame) forget() { f.in0, f.in1, f.out, f.params = nil, nil, nil, nil }
 
 // streams reports whether runs are stored around the caches, and whether each has a head before the first multiple of
 // a register, which is not. Strands have it at the same place.
@@ -175,12 +197,21 @@ var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
 
 // loadRuns makes the parameters of every run, of n elements, of some steps,
 // unless the kernel does.
+func (k *kernel) loadRuns(a *Args, n, data, first, steps int) {
+	if k.compute == tensor.F64 {
+		loadRuns[float64](k, a, n, data, first, steps)
+	} else {
+		loadRuns[float32](k, a, n, data, first, steps)
+	}
+}
+
 func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	f, r := &a.frame, &a.Runs
-	setEverywhere[C](k, f, a)
-	f.ahead = a.Ahead
-	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal && n >= quickRun
-	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.runs), r.Strands*int(unsafe.Sizeof(C(0)))
+	if f.steps == 0 {
+		setEverywhere[C](k, f, a)
+	}
+	f.steps, f.quick = steps, k.quick && !f.reciprocal && n >= quickRun
+	f.params = unsafe.Pointer(&a.Scratch.runs)
 	if k.chooses {
 		lo, hi := float32(a.Lo), float32(a.Hi)
 		f.symmetric = a.Attrs.Symmetric

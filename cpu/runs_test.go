@@ -34,11 +34,13 @@ type runs struct {
 	gap                    int  // elements between a run and the next in memory
 	strandsOutside         bool // the steps of a strand follow each other in memory
 	shared                 bool // all have the parameters of the first
+	repeats                bool // the call repeats one on other memory
 }
 
 func newRuns(table *tableTest, types [3]tensor.DType, r *rand.Rand) *runs {
 	x := &runs{steps: 1 + r.IntN(6), strands: oneOf(r, 1, 1, 2, 4, 8), length: oneOf(r, sizes[:30]...)}
 	x.gap, x.strandsOutside, x.shared = oneOf(r, 0, 0, 1, 64, 64-x.length%64), r.IntN(2) == 0, r.IntN(4) == 0
+	x.repeats = !table.sums && r.IntN(2) == 0
 	if x.length < 20 && r.IntN(2) == 0 {
 		x.steps = 100 + r.IntN(100) // more than one call of the kernel
 	}
@@ -93,8 +95,8 @@ func (x *runs) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	for name, kernel := range map[string]cpu.Striped{row.Name: kernel, "go": definition} {
 		got := x.call(t, kernel, false)
 		what := func() string {
-			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d gap=%d strandsOutside=%v shared=%v stream=%v out=%v types=%v bounds=[%v, %v]",
-				name, x.length, x.first, x.steps, x.strands, x.gap, x.strandsOutside, x.shared, x.stream, x.out, x.types, x.lo, x.hi)
+			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d gap=%d strandsOutside=%v shared=%v repeats=%v stream=%v out=%v types=%v bounds=[%v, %v]",
+				name, x.length, x.first, x.steps, x.strands, x.gap, x.strandsOutside, x.shared, x.repeats, x.stream, x.out, x.types, x.lo, x.hi)
 		}
 		if x.out {
 			compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
@@ -111,6 +113,51 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 	defer releaseGuards()
 	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Stream: x.stream}
 	a.Runs.Steps, a.Runs.Strands = x.steps, x.strands
+	if x.repeats && !oneByOne {
+		x.atTheEnd = !x.atTheEnd // other addresses, also within a register
+		x.lay(a)
+		x.atTheEnd = !x.atTheEnd
+		a.Repeats, a.Scratch = true, otherScratch
+		kernel(x.length, 0, a)
+		a.Scratch = scratch
+	}
+	memory := x.lay(a)
+	if oneByOne {
+		x.oneByOne(kernel, a, &res)
+	} else {
+		rest := a.At(int64(x.first))
+		if x.first > 0 {
+			kernel(x.first, 0, a)
+			rest.Runs.Keep = true
+		}
+		before := rest
+		kernel(x.length-x.first, int64(x.first), &rest)
+		// Plans call a kernel again with the same; its frame, which it keeps where calls repeat, may have changed.
+		if !x.repeats && rest != before || rest.In != before.In || rest.Out != before.Out || rest.Runs != before.Runs {
+			t.Fatal("the kernel changed its arguments")
+		}
+		for step := range x.steps {
+			x.keepSums(&res, step, false)
+		}
+	}
+	if !x.out {
+		return res
+	}
+	size := int(x.types.Out[0].Size())
+	pitch := (x.length + x.gap) * size
+	for run := range x.steps * x.strands {
+		at := x.place(run/x.strands, run%x.strands) * pitch
+		res.out = append(res.out, memory[at:][:x.length*size]...)
+		end := min(at+pitch, len(memory))
+		if gap := memory[at+x.length*size : end]; len(gap) != bytes.Count(gap, []byte{canary}) {
+			t.Fatalf("written between runs %d and the next", run)
+		}
+	}
+	return res
+}
+
+// lay puts the operands somewhere in memory, and returns the output's.
+func (x *runs) lay(a *cpu.Args) (memory []byte) {
 	for k, data := range x.in {
 		if a.In[k].DType = x.types.In[k]; data == nil {
 			continue
@@ -124,43 +171,11 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 			a.Runs.Step[k], a.Runs.Apart[k] = 0, 0
 		}
 	}
-	d := x.types.Out[0]
-	size := int(d.Size())
-	var memory []byte
-	if x.out {
+	if d := x.types.Out[0]; x.out {
 		a.Out[0] = cpu.Span{DType: d, Stride: d.Size()}
-		memory = x.operand(a, len(a.In), &a.Out[0], bytes.Repeat([]byte{canary}, x.n*size), x.length, x.gap)
+		memory = x.operand(a, len(a.In), &a.Out[0], bytes.Repeat([]byte{canary}, x.n*int(d.Size())), x.length, x.gap)
 	}
-	if oneByOne {
-		x.oneByOne(kernel, a, &res)
-	} else {
-		rest := a.At(int64(x.first))
-		if x.first > 0 {
-			kernel(x.first, 0, a)
-			rest.Runs.Keep = true
-		}
-		before := rest
-		kernel(x.length-x.first, int64(x.first), &rest)
-		if rest != before { // plans call a kernel again with the same
-			t.Fatal("the kernel changed its arguments")
-		}
-		for step := range x.steps {
-			x.keepSums(&res, step, false)
-		}
-	}
-	if !x.out {
-		return res
-	}
-	pitch := (x.length + x.gap) * size
-	for run := range x.steps * x.strands {
-		at := x.place(run/x.strands, run%x.strands) * pitch
-		res.out = append(res.out, memory[at:][:x.length*size]...)
-		end := min(at+pitch, len(memory))
-		if gap := memory[at+x.length*size : end]; len(gap) != bytes.Count(gap, []byte{canary}) {
-			t.Fatalf("written between runs %d and the next", run)
-		}
-	}
-	return res
+	return memory
 }
 
 // oneByOne runs a kernel that need not know of runs.

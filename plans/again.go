@@ -80,6 +80,7 @@ func (s *seen) calls(n int, a *cpu.Args) {
 		s.kernel = new(cpu.Args)
 	}
 	s.elements, *s.kernel = n, *a
+	s.kernel.Repeats = true
 	s.forget()
 }
 
