@@ -82,7 +82,7 @@ func LoadParams[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
 	}
 }
 
-// paramKernel is LoadParams of n parameters that lie one after the other.
+// paramKernel is LoadParams of n parameters that lie one after the other, as one does.
 type paramKernel func(to *float32, from *byte, n int, lo, hi float32)
 
 // loadByKernel is LoadParams, by a kernel where there is one.
@@ -91,7 +91,7 @@ func loadByKernel[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {
 	if zeroPoints {
 		kernels = &zeroKernels
 	}
-	if to, ok := any(v).([]float32); ok && s.P != nil && len(to) > 0 && s.Contiguous() && kernels[s.DType] != nil {
+	if to, ok := any(v).([]float32); ok && s.P != nil && len(to) > 0 && (len(to) == 1 || s.Contiguous()) && kernels[s.DType] != nil {
 		kernels[s.DType](&to[0], (*byte)(s.P), len(to), float32(lo), float32(hi))
 		return
 	}
