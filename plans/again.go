@@ -23,8 +23,9 @@ type seen struct {
 	args    [MaxArgs]seenArg
 	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
 	elements int
-	kernel   *cpu.Args // its own, made when there is one
-	aimed    bool      // ... and has addresses
+	kernel   *cpu.Args                // its own, made when there is one
+	aimed    bool                     // ... and has addresses
+	aims     [MaxArgs]*unsafe.Pointer // by argument: where its address is in there, or nil
 }
 
 // seenArg is how an argument lay.
@@ -72,40 +73,48 @@ func (c *call) goes(way int, jobs, cost int64) {
 }
 
 // calls notes the call of a kernel, on elements from the first on, that a run consists of.
-func (s *seen) calls(n int, a *cpu.Args) {
+func (f *groupedPlan) calls(c *call, n int, a *cpu.Args) {
+	s := &c.seen
 	if !s.laid || s.jobs != 1 {
 		return
 	}
 	if s.kernel == nil {
 		s.kernel = new(cpu.Args)
 	}
-	s.elements, *s.kernel = n, *a
+	s.elements, *s.kernel, s.aims = n, *a, [MaxArgs]*unsafe.Pointer{}
 	s.kernel.Repeats = true
+	for k, i := range f.operand[:kernelOperands] {
+		switch {
+		case i < 0 || !c.args[i].Present():
+		case k < firstOutput:
+			s.aims[i] = &s.kernel.In[k].P
+		default:
+			s.aims[i] = &s.kernel.Out[k-firstOutput].P
+		}
+	}
 	s.forget()
 }
 
 // callsAgain calls the kernel as the last run did: all it takes of a worker is the scratch.
-func (f *groupedPlan) callsAgain(c *call, kernel cpu.Elementwise) {
-	w, a := workerPool.Get().(*worker), c.seen.kernel
-	c.seen.aimed, a.Scratch = true, &w.scratch
-	for k := range a.In {
-		a.In[k].P = f.address(c, k)
+func (c *call) callsAgain(kernel cpu.Elementwise) {
+	w, s := workerPool.Get().(*worker), &c.seen
+	s.aimed, s.kernel.Scratch = true, &w.scratch
+	for i := range c.args {
+		if at := s.aims[i]; at != nil {
+			*at = c.args[i].Data
+		}
 	}
-	for k := range a.Out {
-		a.Out[k].P = f.address(c, firstOutput+k)
-	}
-	kernel(c.seen.elements, a)
+	kernel(s.elements, s.kernel)
 	workerPool.Put(w)
 }
 
 // forget takes all pointers from the kernel's arguments.
 func (s *seen) forget() {
 	s.aimed, s.kernel.Scratch = false, nil
-	for k := range s.kernel.In {
-		s.kernel.In[k].P = nil
-	}
-	for k := range s.kernel.Out {
-		s.kernel.Out[k].P = nil
+	for _, at := range s.aims {
+		if at != nil {
+			*at = nil
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)
 			if c.keeps() && n == l.count() {
-				c.seen.calls(int(n), a)
+				f.calls(c, int(n), a)
 			}
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { kernel(int(n), a) })
 		})
@@ -142,7 +142,7 @@ func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error 
 func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 	if s := &c.seen; s.again {
 		if s.elements > 0 && beforeJob == nil {
-			f.callsAgain(c, of.kernel)
+			c.callsAgain(of.kernel)
 			return
 		}
 		f.startsAgain(c, &c.all, kernelOperands)

@@ -178,7 +178,7 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 			}
 			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Step: l.steps(inner - 1), Apart: s.apart}
 			if c.keeps() && steps == s.rows {
-				c.seen.calls(int(l.size[inner]), a)
+				f.calls(c, int(l.size[inner]), a)
 			}
 			kernel(int(l.size[inner]), a)
 			row += steps

@@ -31,14 +31,13 @@ func checkZeroPoints(p *Problem) func(c *call) error {
 	if k := p.op.attr("check_zero_point"); k >= 0 && !p.attrs[k].(bool) {
 		return nil
 	}
-	lo, hi, outside := p.int("qmin"), p.int("qmax"), outsideOf[p.types[i]]
+	lo, hi, outside, n := p.int("qmin"), p.int("qmax"), outsideOf[p.types[i]], tensor.NumElements(p.shapes[i])
 	wrong := func(at, z int64) error {
 		return errorf(InvalidArgument, p.op.name, "zero_point", "is %d at position %d; want %d to %d", z, at, lo, hi)
 	}
 	return func(c *call) error {
 		v := &c.args[i]
-		n := v.NumElements()
-		if v.IsContiguous() {
+		if n == 1 || v.IsContiguous() {
 			if at, z := outside(v.Data, n, lo, hi); at >= 0 {
 				return wrong(at, z)
 			}
