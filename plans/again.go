@@ -84,12 +84,9 @@ func (f *groupedPlan) calls(c *call, n int, a *cpu.Args) {
 	s.elements, *s.kernel, s.aims = n, *a, [MaxArgs]*unsafe.Pointer{}
 	s.kernel.Repeats = true
 	for k, i := range f.operand[:kernelOperands] {
-		switch {
-		case i < 0 || !c.args[i].Present():
-		case k < firstOutput:
-			s.aims[i] = &s.kernel.In[k].P
-		default:
-			s.aims[i] = &s.kernel.Out[k-firstOutput].P
+		span := f.dataSpan(s.kernel, k)
+		if span.P = nil; i >= 0 && c.args[i].Present() {
+			s.aims[i] = &span.P
 		}
 	}
 	s.forget()

@@ -44,8 +44,8 @@ func overlapsItself(v *tensor.View) bool {
 // unless the op says that the two may be the same tensor.
 func (pl *plan) checkOverlap(c *call) error {
 	o := pl.problem.op
-	for i := range c.args {
-		if !o.args[i].out || c.places[i].begin == c.places[i].end {
+	for _, i := range pl.outputs {
+		if c.places[i].begin == c.places[i].end {
 			continue
 		}
 		for j := range c.args {

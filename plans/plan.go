@@ -100,6 +100,7 @@ type plan struct {
 	mostThreads int         // that there is workspace for, where each has a part of it
 	refused     []string    // what the log said of rows, each once
 	shapes      [][][]int64 // by argument: the shapes that are accepted
+	outputs     []int       // arguments
 	check       func(c *call) error
 	run         func(c *call) error
 	calls       *sync.Pool // its own (again.go), or nil
@@ -130,6 +131,9 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 		}
 		if pl.shapes[i] = [][]int64{shape}; p.op.args[i].param {
 			pl.shapes[i] = p.grouping.paramShapes
+		}
+		if p.op.args[i].out {
+			pl.outputs = append(pl.outputs, i)
 		}
 	}
 	if !p.device.IsCPU() {

@@ -184,13 +184,13 @@ func (v *View) Stride(i int) int64 {
 
 // IsContiguous reports whether the elements lie compact and in row-major order, as none do.
 func (v *View) IsContiguous() bool {
-	if v.Strides == nil || v.NumElements() == 0 {
+	if v.Strides == nil {
 		return true
 	}
 	s := int64(1)
 	for i := len(v.Shape) - 1; i >= 0; i-- {
 		if v.Shape[i] != 1 && v.Strides[i] != s {
-			return false
+			return NumElements(v.Shape) == 0
 		}
 		s *= v.Shape[i]
 	}
