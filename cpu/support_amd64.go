@@ -37,13 +37,18 @@ var paramRows = []Row[ParamKernels]{
 }
 
 var (
-	scaleKernels = [tensor.Count]paramKernel{tensor.F16: loadScalesAVX2F16, tensor.BF16: loadScalesAVX2BF16}
+	scaleKernels = [tensor.Count]paramKernel{tensor.F32: copyScales, tensor.F16: loadScalesAVX2F16, tensor.BF16: loadScalesAVX2BF16}
 	zeroKernels  = [tensor.Count]paramKernel{
 		tensor.F32: loadZerosAVX2F32, tensor.F16: loadZerosAVX2F16, tensor.BF16: loadZerosAVX2BF16,
 		tensor.I32: loadZerosAVX2I32, tensor.I64: loadZerosAVX2I64, tensor.S8: loadZerosAVX2S8, tensor.U8: loadZerosAVX2U8,
 		tensor.S16: loadZerosAVX2S16, tensor.U16: loadZerosAVX2U16,
 	}
 )
+
+// copyScales is the kernel of scales in the compute type.
+func copyScales(to *float32, from *byte, n int, _, _ float32) {
+	copy(unsafe.Slice(to, n), unsafe.Slice((*float32)(unsafe.Pointer(from)), n))
+}
 
 // storeZeros clears n bytes around the caches: both are multiples of a line.
 func storeZeros(to *byte, n int) { storeZerosAVX2(to, n) }
