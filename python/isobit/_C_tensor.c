@@ -81,6 +81,8 @@ static int producer_stream(PyObject *object, PyObject **stream, const char *op, 
   return raw ? 0 : -1;
 }
 
+static int is_torch(PyObject *object) { return PyType_IsSubtype(Py_TYPE(object), (PyTypeObject *)torch.types[0]); }
+
 /* PyTorch before 2.10 exports neither a tensor that requires a gradient nor, where
  * as_bytes, one of 8-bit floats. */
 static PyObject *exportable(PyObject *object, int as_bytes) {
@@ -141,8 +143,8 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     return -1;
   }
   PyObject *stream, *capsule = NULL;
-  const torch_dtype *float8 = is_plain(object) ? float8_of(object) : NULL;
-  PyObject *exported = is_plain(object) ? exportable(object, float8 != NULL) : (Py_INCREF(object), object);
+  const torch_dtype *float8 = is_torch(object) ? float8_of(object) : NULL;
+  PyObject *exported = is_torch(object) ? exportable(object, float8 != NULL) : (Py_INCREF(object), object);
   if (!exported) return -1;
   if (producer_stream(exported, &stream, op, name) == 0) capsule = call_dlpack(exported, stream);
   Py_DECREF(exported);
@@ -200,7 +202,7 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
   a->api = exchange_api(Py_TYPE(object));
   int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);
   if (failed) {
-    if (a->api || is_plain(object) || PyErr_ExceptionMatches(PyExc_BufferError)) name_failure(op, name);
+    if (a->api || is_torch(object) || PyErr_ExceptionMatches(PyExc_BufferError)) name_failure(op, name);
     return -1;
   }
   return 0;

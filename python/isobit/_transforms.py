@@ -25,7 +25,7 @@ def wants_derivative(*values: Any) -> bool:
     return wants_gradient(*values) or has_tangent(*values)
 
 
-# Whether Dynamo traces the backward of an autograd.Function within torch.func's transforms. That of PyTorch 2.8 and 2.11
+# Whether Dynamo traces the backward of an autograd.Function within torch.func's transforms. That of PyTorch 2.8 to 2.14
 # takes the derivative of its forward, which may be 0, as that of 2.15 does of one that is mapped. Tensors do not say
 # there that they want one.
 _TRACES_FUNCTIONS = torch.__version__ >= "2.15"

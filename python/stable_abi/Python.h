@@ -38,6 +38,7 @@ PyObject *Py_NewRef(PyObject *);
 unsigned long PyType_GetFlags(PyTypeObject *);
 PyObject *PyType_GetName(PyTypeObject *);
 void *PyType_GetSlot(PyTypeObject *, int);
+int PyType_IsSubtype(PyTypeObject *, PyTypeObject *);
 #define Py_tp_descr_get 54
 typedef PyObject *(*descrgetfunc)(PyObject *, PyObject *, PyObject *);
 #define PY_HAS_FLAG(o, bit) ((PyType_GetFlags(Py_TYPE(o)) & (1UL << (bit))) != 0)

@@ -152,6 +152,14 @@ class Doubled(torch.nn.Module):
         return x / 2
 
 
+class Product(torch.nn.Module):
+    def forward(self, a, b):
+        return a * b
+
+    def right_inverse(self, x):
+        return x / 2, torch.full_like(x, 2)
+
+
 @pytest.mark.parametrize("keywords", ({}, CHANNELS), ids=("tensor", "channels"))
 def test_a_parametrized_scale_of_an_observer_follows_it(keywords):
     module, plain = FakeQuantize(**keywords), FakeQuantize(**keywords)
@@ -162,15 +170,23 @@ def test_a_parametrized_scale_of_an_observer_follows_it(keywords):
     assert_same(module.eval()(draw(5, 8)), plain.eval()(draw(5, 8)))
 
 
+@pytest.mark.parametrize("first", (Doubled, Product))
 @pytest.mark.parametrize("make", (LearnableFakeQuantize, FakeQuantize), ids=("learned", "observed"))
-def test_a_parametrized_scale_compiles_as_one_graph(make):
+def test_a_parametrized_scale_compiles_as_one_graph(make, first):
     module = make()
-    for _ in range(2):
-        parametrize.register_parametrization(module, "scale", Doubled())
+    for step in (first, Doubled):
+        parametrize.register_parametrization(module, "scale", step())
     plain, compiled = copy.deepcopy(module), torch.compile(module, fullgraph=True, backend="aot_eager")
     for factor in (1, 3):
         assert_same(compiled(draw(5, 8) * factor), plain(draw(5, 8) * factor))
         assert_same(tuple(module.state_dict().values()), tuple(plain.state_dict().values()))
+
+
+def test_a_parametrization_that_cannot_be_set_says_so():
+    module = LearnableFakeQuantize()
+    parametrize.register_parametrization(module, "scale", torch.nn.ReLU())
+    with pytest.raises(RuntimeError, match="does not implement right_inverse"):
+        module(draw(5, 8))
 
 
 @pytest.mark.parametrize("byte", (0, 255))

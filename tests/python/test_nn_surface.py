@@ -196,6 +196,8 @@ def test_training_without_values(kind):
         assert on_meta(torch.empty(3, 4, device="meta")).shape == (3, 4)
     with torch._subclasses.fake_tensor.FakeTensorMode():
         fake = kind()
+        fake.eval()(torch.randn(3, 4))
+        fake.train()
         for _ in range(2):
             fake(torch.randn(3, 4, requires_grad=True)).sum().backward()
 
@@ -229,6 +231,17 @@ def test_an_ensemble_of_layers_that_have_started():
     for base in (layers[0], copy.deepcopy(layers[0]).to("meta")):
         together = torch.vmap(lambda p, b, base=base: torch.func.functional_call(base, (p, b), (x,)))(*state)
         assert_same(together, torch.stack([layer(x) for layer in layers]))
+
+
+def test_an_ensemble_of_modules_that_observe():
+    alone = [FakeQuantize() for _ in range(3)]
+    state, x = torch.func.stack_module_state(alone), draw(2, 3, 3, 4)
+    base, of_modules = FakeQuantize(), torch.vmap(lambda p, b, x: torch.func.functional_call(base, (p, b), (x,)))
+    for batch in x:
+        assert_same(of_modules(*state, batch), torch.stack([q(t) for q, t in zip(alone, batch, strict=True)]))
+    assert_same(tuple(state[1].values()), tuple(torch.func.stack_module_state(alone)[1].values()))
+    base = FakeQuantize().eval()  # which asks none of them whether it saw something
+    assert_same(of_modules(*state, x[0]), torch.stack([q.eval()(t) for q, t in zip(alone, x[0], strict=True)]))
 
 
 @pytest.mark.filterwarnings("ignore:for .*copying from a non-meta parameter")

@@ -56,8 +56,13 @@ def test_vmap_and_gradients(name):
 
 def test_compiled_gradients_through_vmap_are_refused():
     """Dynamo takes the derivative of the forward of what is mapped: 0, without a word."""
-    weight = draw(3, 6)
-    for f in (lambda x: isobit.quantized_linear(x, weight), lambda x: isobit.matmul(x, weight.t().expand(2, 6, 3))):
+    weight, int8 = draw(3, 6), {"dtype": torch.int8, "granularity": "per_token"}
+    layer = isobit.nn.prepare(torch.nn.Linear(6, 3), weight=int8, activation=int8)
+    for f in (
+        lambda x: isobit.quantized_linear(x, weight),
+        lambda x: isobit.matmul(x, weight.t().expand(2, 6, 3)),
+        layer.requires_grad_(False).eval(),
+    ):
         torch._dynamo.reset()
         compiled = torch.compile(grad(lambda x, f=f: vmap(f)(x).square().sum()), backend="aot_eager", fullgraph=True)
         with pytest.raises(Exception, match="compiles no gradient of this within"):

@@ -50,12 +50,16 @@ def _assign(module: torch.nn.Module, name: str, now: Tensor, value: Tensor) -> N
         write(now, value)
         return
     value, by = value.to(now.dtype), by[name]
-    if torch.compiler.is_compiling() and by.is_tensor:  # Dynamo does not take what setattr does then
-        for step in reversed(by):
-            value = step.right_inverse(value)
-        write(by.original, value)
-    else:
+    if not torch.compiler.is_compiling():
         setattr(module, name, value)
+        return
+    for step in reversed(by):  # Dynamo does not take what setattr does
+        value = step.right_inverse(value)
+    if by.is_tensor:
+        write(by.original, value)
+        return
+    for i, part in enumerate(value):
+        write(getattr(by, f"original{i}"), part)
 
 
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
