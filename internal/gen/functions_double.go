@@ -42,7 +42,7 @@ func doubleFunctions(c *build.Context, globals *tables) {
 	for _, isa := range isas {
 		for _, l := range doubleLoops {
 			rowSignature(c, l.name+isa.name+f64.name, l.doc+", for n a multiple of a vector, not 0", nil, pointerTo(double, "z"), pointerTo(double, "x"))
-			f := function{&kernel{c: c, globals: globals, isa: isa, compute: f64, group: 1, lanes: isa.bytes / 8}}
+			f := function{kernel: &kernel{c: c, globals: globals, isa: isa, compute: f64, group: 1, lanes: isa.bytes / 8}}
 			z, x, n := param(c, "z"), param(c, "x"), param(c, "n")
 			c.Label("numbers")
 			y := l.emit(f, value{loadWhole(f.kernel, memory{operand.Mem{Base: x}})}, nil)

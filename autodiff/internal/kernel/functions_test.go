@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestFunctions(t *testing.T) {
 	for b := uint64(0); b < 1<<32; b += 4099 {
 		x = append(x, math.Float32frombits(uint32(b)))
 	}
-	for _, v := range []float64{0, 0.02, 0.125, 0.125 * math.Sqrt2, 0.25, math.Sqrt2 / 2, math.Sqrt2, 1, 2, 1e-9, 6, 6 * math.Sqrt2, 10, 38.5755, 40, 89, 104, 120, math.Inf(1)} {
+	for _, v := range []float64{0, 0.02, 0.125, 0.125 * math.Sqrt2, 0.25, math.Sqrt2 / 2, math.Sqrt2, 1, 2, 1e-9, 6, 6 * math.Sqrt2, 10, 8.5, 38.5755, 40, 87.33, 89, 104, 120, math.Inf(1)} {
 		for i := range uint32(64) {
 			near := math.Float32frombits(math.Float32bits(float32(v)) + i - 32)
 			x = append(x, near, -near)
@@ -59,6 +60,9 @@ func TestFunctions(t *testing.T) {
 					t.Fatalf("%s(%v) is %v in a row and %v by itself (%v)", f.name, v, z[i], want, rows)
 				}
 			}
+			place := slices.Clone(x) // a turn that is taken again finds its numbers
+			f.row(place, place, dy)
+			require.True(t, slices.Equal(bits(z), bits(place)), "%s in place (%v)", f.name, rows)
 		}
 		for _, n := range sizes[1:] { // the rest, and what lies around
 			z := make([]float32, n+2)
