@@ -93,9 +93,11 @@ func (f function) erfColumns(interval, r value, steps erfSteps) value {
 	index, sum := f.apply("VCVTTPD2QQ", interval), f.newValue()
 	near, done := f.newLabel("near"), f.newLabel("done")
 	if steps.split {
-		far, all := f.indexHas(index, 8|16), c.K()
-		c.KORW(far[0], far[1], all)
-		c.KORTESTW(all, all)
+		far := f.indexHas(index, 8|16)
+		for _, m := range far[1:] {
+			c.KORW(m, far[0], far[0])
+		}
+		c.KORTESTW(far[0], far[0])
 		c.JEQ(operand.LabelRef(near))
 	}
 	last := f.indexHas(index, 16)

@@ -87,7 +87,7 @@ func TestDoubleFunctions(t *testing.T) {
 		case 2:
 			x[i] = r.NormFloat64() * math.Exp(r.NormFloat64()*4)
 		default:
-			edges := []float64{0, -1, 1, 709.78, 709.79, -708.4, -745.13, -745.2, 0.25, 22, 1e-9, math.Sqrt2 / 2, 0x1p-1022, 5e-324, 3e305, 1e308, math.Inf(1), math.Inf(-1)}
+			edges := []float64{0, -1, 1, 709.78, 709.79, -708.4, -745.13, -745.2, 0.25, 22, 1e-9, 0.125, 2, 6, math.Sqrt2 / 2, 0x1p-1022, 5e-324, 3e305, 1e308, math.Inf(1), math.Inf(-1)}
 			x[i] = math.Float64frombits(math.Float64bits(edges[r.IntN(len(edges))]) + r.Uint64N(9) - 4)
 		}
 	}
@@ -101,6 +101,7 @@ func TestDoubleFunctions(t *testing.T) {
 		"log1p":   {Log1p[float64], detmath.Log1p},
 		"tanh":    {Tanh[float64], detmath.Tanh},
 		"sigmoid": {Sigmoid[float64], detmath.Sigmoid},
+		"erf":     {Erf[float64], detmath.Erf},
 	} {
 		for _, rows := range []cpu.ISA{cpu.AVX2, cpu.AVX512} {
 			cpu.Limit(rows)
