@@ -118,3 +118,37 @@ func TestDoubleFunctions(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubleGelu compares rows with numbers by themselves: between them ends of intervals, numbers beyond them
+// and none, in every place of a group and of a block.
+func TestDoubleGelu(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	odd := []float64{-1, -1.5, -2, -2.9, -3, -5.6, -5.7, -20, 0, math.Copysign(0, -1), 1e-10, -1e-9, 0.125 * math.Sqrt2, 6 * math.Sqrt2, -8.5, 38, -39, 40, -41, 1e30, math.Inf(1), math.Inf(-1), math.NaN()}
+	defer cpu.Limit(cpu.Best())
+	for _, rows := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
+		cpu.Limit(rows)
+		for _, n := range []int{0, 1, 3, 4, 5, 127, 128, 129, 1000} {
+			x, g, z := make([]float64, n), make([]float64, n), make([]float64, n)
+			for i := range x {
+				x[i], g[i] = r.NormFloat64()*2, r.NormFloat64()
+				if r.IntN(5) == 0 {
+					x[i] = odd[r.IntN(len(odd))]
+				}
+			}
+			holds := func(name string, f func(i int) float64) {
+				for i := range z {
+					if want := f(i); math.Float64bits(z[i]) != math.Float64bits(want) && (z[i] == z[i] || want == want) {
+						t.Errorf("%s(%v), number %d of %d, is %v in a row and %v by itself (%v)", name, x[i], i, n, z[i], want, rows)
+					}
+				}
+			}
+			Gelu(z, x, nil)
+			holds("gelu", func(i int) float64 { return detmath.Gelu(x[i]) })
+			GeluGrad(z, g, x)
+			holds("gelu's gradient", func(i int) float64 { return g[i] * detmath.GeluGrad(x[i]) })
+			z = slices.Clone(x)
+			Gelu(z, z, nil)
+			holds("gelu in place", func(i int) float64 { return detmath.Gelu(x[i]) })
+		}
+	}
+}

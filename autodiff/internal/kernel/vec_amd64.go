@@ -82,6 +82,29 @@ func fastDouble[T any](f functionOf, z, x []T) int {
 	return n
 }
 
+// fastErfs takes the first n numbers of a block and those that fill a vector with them. It names its loops, so
+// that a block may lie on the stack.
+func fastErfs(z, x *detmath.Numbers, n int) bool {
+	n = (n + 7) &^ 7
+	if cpu.Allowed() == cpu.AVX512 {
+		erfAVX512F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	} else if hasAVX2() {
+		erfAVX2F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	}
+	return hasAVX2()
+}
+
+// fastExps does so with exp.
+func fastExps(z, x *detmath.Numbers, n int) bool {
+	n = (n + 7) &^ 7
+	if cpu.Allowed() == cpu.AVX512 {
+		expAVX512F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	} else if hasAVX2() {
+		expAVX2F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	}
+	return hasAVX2()
+}
+
 // fastFunction does so with a function's loop. That of AVX-512 takes 16 elements at a time.
 func fastFunction[T any](f functionOf, z, x, dy []T) int {
 	if !is32[T]() {
