@@ -19,15 +19,16 @@ type functionLoop struct {
 	name, doc string
 	gradient  bool // takes dy
 	emit      func(f function, x, dy value) value
-	// quick has fewer steps: where adding and taking away bound times x, or dy, rounds to one f32, emit
+	// quick has fewer steps, and returns numbers between which emit's lie: where they round to one f32, emit
 	// rounds to that, too. A turn with another number in it takes emit.
-	quick func(f function, x, dy value) value
+	quick func(f function, x, dy value) (below, above value)
+	wide  bool // quick is of AVX-512 alone
 }
 
 var functionLoops = []functionLoop{
 	{name: "exp", doc: "z[i] = Exp32(x[i])", emit: func(f function, x, dy value) value {
 		return f.expShort(f.clamp(x, -105, 90)) // beyond, f32 has 0 or an infinity
-	}},
+	}, quick: function.expAbout},
 	{name: "log", doc: "z[i] = Log(x[i])", emit: func(f function, x, dy value) value { return f.log(x) }},
 	{name: "log1p", doc: "z[i] = Log1p(x[i])", emit: func(f function, x, dy value) value {
 		u := f.add(x, f.of(1))
@@ -35,23 +36,23 @@ var functionLoops = []functionLoop{
 		y = f.where(u, equal, 1, x, y)
 		return f.where(u, notLess, math.Inf(1), x, y)
 	}},
-	{name: "tanh", doc: "z[i] = Tanh32(x[i])", emit: function.tanh},
+	{name: "tanh", doc: "z[i] = Tanh32(x[i])", emit: function.tanh, quick: function.tanhAbout},
 	{name: "sigmoid", doc: "z[i] = Sigmoid32(x[i])", emit: func(f function, x, dy value) value {
 		e := f.expShort(f.minus(f.clamp(x, -120, 120)))
 		return f.div(f.of(1), f.add(e, f.of(1)))
-	}},
+	}, quick: function.sigmoidAbout},
 	{name: "erf", doc: "z[i] = Erf(x[i])", emit: func(f function, x, dy value) value {
 		return f.where(x, unordered, 0, x, f.erf(x))
 	}},
 	{
 		name: "gelu", doc: "z[i] = Gelu(x[i])",
 		emit:  func(f function, x, dy value) value { return f.gelu(x, function.erfRare) },
-		quick: func(f function, x, dy value) value { return f.gelu(x, function.erfQuick) },
+		quick: function.geluAbout, wide: true,
 	},
 	{
 		name: "geluGrad", doc: "z[i] = dy[i] * GeluGrad(x[i])", gradient: true,
-		emit:  func(f function, x, dy value) value { return f.geluGrad(x, dy, function.erfRare) },
-		quick: func(f function, x, dy value) value { return f.geluGrad(x, dy, function.erfQuick) },
+		emit:  func(f function, x, dy value) value { return f.geluGrad(x, dy, function.erfRare, function.exp) },
+		quick: function.geluGradAbout, wide: true,
 	},
 }
 
@@ -62,7 +63,7 @@ func functions(c *build.Context, globals *tables) {
 		for _, l := range functionLoops {
 			rowSignature(c, l.name+isa.name, fmt.Sprintf("%s, for n a multiple of %d, not 0", l.doc, functionNumbers[isa]), nil,
 				pointerTo(row, "z"), pointerTo(row, "x"), pointerTo(row, "dy"), pointerTo(types.NewArray(double, erfNumbers), "table"))
-			l.loop(function{&kernel{c: c, globals: globals, isa: isa, compute: f64, group: either(isa.masks, 2, 1), lanes: isa.bytes / 8}})
+			l.loop(function{kernel: &kernel{c: c, globals: globals, isa: isa, compute: f64, group: either(isa.masks, 2, 1), lanes: isa.bytes / 8}})
 		}
 	}
 }
@@ -76,9 +77,15 @@ func (l *functionLoop) loop(f function) {
 		moving = append(moving, param(c, "dy"))
 	}
 	numbers := functionNumbers[f.isa]
+	quick := l.quick != nil && (f.isa.masks || !l.wide)
+	if quick && f.isa.masks {
+		f.powers = f.loadPowers()
+	}
 	c.Label("loop")
-	if l.quick != nil && f.isa.masks {
-		l.quickly(f, z, moving[1:])
+	if quick {
+		both := *f.kernel
+		both.group = 2
+		l.quickly(function{&both, f.powers}, z, moving[1:])
 		c.Label("done")
 	} else {
 		l.exactly(f, z, moving[1:])
@@ -89,7 +96,7 @@ func (l *functionLoop) loop(f function) {
 	c.SUBQ(operand.Imm(uint64(numbers)), n)
 	c.JNZ(operand.LabelRef("loop"))
 	endFunction(c)
-	if l.quick != nil && f.isa.masks {
+	if quick {
 		c.Label("exactly")
 		l.exactly(f, z, moving[1:])
 		c.JMP(operand.LabelRef("done"))
@@ -123,40 +130,14 @@ func (l *functionLoop) exactly(f function, z reg.GPVirtual, places []reg.GPVirtu
 	}
 }
 
-// quickBound is of what quick and emit differ by, relative to x, or to dy.
-const quickBound = 0x1p-50
-
-// quickly does a turn, or jumps to exactly. It stores what is rounded from below, which has the sign of a 0.
-func (l *functionLoop) quickly(f function, z reg.GPVirtual, places []reg.GPVirtual) {
-	c := f.c
-	in := f.inputs(0, places)
-	y := l.quick(f, in[0], in[1])
-	bound := f.mul(f.abs(in[len(places)-1]), f.of(quickBound))
-	var same reg.OpmaskVirtual
-	for i, v := range f.sub(y, bound) {
-		below, above, equals := f.half(), f.half(), c.K()
-		f.narrow("VCVTPD2PS", v, below)
-		upper := f.vector()
-		c.VADDPD(y[i], bound[i], upper)
-		f.narrow("VCVTPD2PS", upper, above)
-		c.VCMPPS(operand.Imm(equal), below, above, equals)
-		if i == 0 {
-			same = equals
-		} else {
-			c.KANDB(equals, same, same)
-		}
-		c.VMOVUPS(below, f.element(z, 0, i))
-	}
-	all := c.GP32()
-	c.KMOVB(same, all)
-	branch(c.CMPB, all.As8(), operand.U8(0xFF), c.JNE, "exactly")
-}
-
 // functionNumbers is how many a turn of a loop takes.
 var functionNumbers = map[*isa]int{avx512: 16, avx2: 8}
 
 // function emits steps on vectors of f64.
-type function struct{ *kernel }
+type function struct {
+	*kernel
+	powers [2]reg.VecVirtual // see expQuick
+}
 
 func (f function) of(v float64) operand.Mem { return f.constant(math.Float64bits(v)).Mem }
 
@@ -312,8 +293,12 @@ func (f function) tanh(x, _ value) value {
 	a := f.abs(x)
 	t := f.expShort(f.mul(f.clamp(a, 0, 10), f.of(-2))) // from 10 on f32 has 1
 	y := f.op("VDIVPD", f.op("VSUBPD", f.load(f.of(1)), t), f.add(t, f.of(1)))
+	return f.withSign(f.tanhOrSeries(a, y), x)
+}
+
+// tanhOrSeries is y, or near 0 a series.
+func (f function) tanhOrSeries(a, y value) value {
 	z := f.mul(a, a)
 	factor := f.op("VSUBPD", f.load(f.of(1.0/3)), f.mul(z, f.of(2.0/15)))
-	near := f.sub(a, f.mul(f.mul(a, z), factor))
-	return f.withSign(f.where(a, less, 0.02, near, y), x)
+	return f.where(a, less, 0.02, f.sub(a, f.mul(f.mul(a, z), factor)), y)
 }

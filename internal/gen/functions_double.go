@@ -34,6 +34,9 @@ var doubleLoops = []functionLoop{
 		e := f.expOfAll(f.minus(f.abs(x)))
 		return f.op("VDIVPD", f.where(x, less, 0, e, f.load(f.of(1))), f.add(e, f.of(1)))
 	}},
+	{name: "erf", doc: "z[i] = Erf(x[i])", emit: func(f function, x, _ value) value {
+		return f.where(x, unordered, 0, x, f.erf(x))
+	}},
 }
 
 // doubleFunctions emits all of them, a vector at a time.
@@ -41,8 +44,9 @@ func doubleFunctions(c *build.Context, globals *tables) {
 	double := types.Typ[types.Float64]
 	for _, isa := range isas {
 		for _, l := range doubleLoops {
-			rowSignature(c, l.name+isa.name+f64.name, l.doc+", for n a multiple of a vector, not 0", nil, pointerTo(double, "z"), pointerTo(double, "x"))
-			f := function{&kernel{c: c, globals: globals, isa: isa, compute: f64, group: 1, lanes: isa.bytes / 8}}
+			rowSignature(c, l.name+isa.name+f64.name, l.doc+", for n a multiple of a vector, not 0", nil,
+				pointerTo(double, "z"), pointerTo(double, "x"), pointerTo(types.NewArray(double, erfNumbers), "table"))
+			f := function{kernel: &kernel{c: c, globals: globals, isa: isa, compute: f64, group: 1, lanes: isa.bytes / 8}}
 			z, x, n := param(c, "z"), param(c, "x"), param(c, "n")
 			c.Label("numbers")
 			y := l.emit(f, value{loadWhole(f.kernel, memory{operand.Mem{Base: x}})}, nil)

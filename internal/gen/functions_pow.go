@@ -11,7 +11,7 @@ import (
 // powers emits detmath's Pow on rows of f64, for numbers that take no special way there.
 func powers(c *build.Context, globals *tables) {
 	for _, isa := range isas {
-		f := function{&kernel{c: c, globals: globals, isa: isa, compute: f64, group: either(isa.masks, 2, 1), lanes: isa.bytes / 8}}
+		f := function{kernel: &kernel{c: c, globals: globals, isa: isa, compute: f64, group: either(isa.masks, 2, 1), lanes: isa.bytes / 8}}
 		name := "pow" + isa.name
 		beginFunction(c, name, "func(z, x, y *float64, usual *int64, n int)",
 			name+" is: z[i] = Pow(x[i], y[i]) where usual[i] becomes -1; elsewhere that is 0. n is a multiple of 16, not 0.")

@@ -2,8 +2,6 @@ package detmath
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
@@ -151,33 +149,3 @@ func BenchmarkErf(b *testing.B) {
 }
 
 var sink float32
-
-// Numbers of a row have the bits that each has by itself: between them ends of intervals, numbers
-// beyond them and none, in every place of a group and of a block.
-func TestRowsHaveTheBitsOfOne(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	odd := []float64{-1, -1.5, -2, -2.9, -3, -5.6, -5.7, -20, 0, math.Copysign(0, -1), 1e-10, -1e-9, 0.125 * math.Sqrt2, 6 * math.Sqrt2, -8.5, 38, -39, 40, -41, 1e30, math.Inf(1), math.Inf(-1), math.NaN()}
-	for _, n := range []int{0, 1, 3, 4, 5, 127, 128, 129, 1000} {
-		x, g, z := make([]float64, n), make([]float64, n), make([]float64, n)
-		for i := range x {
-			x[i], g[i] = r.NormFloat64()*2, r.NormFloat64()
-			if r.IntN(5) == 0 {
-				x[i] = odd[r.IntN(len(odd))]
-			}
-		}
-		holds := func(name string, f func(i int) float64) {
-			for i := range z {
-				if want := f(i); math.Float64bits(z[i]) != math.Float64bits(want) && (z[i] == z[i] || want == want) {
-					t.Errorf("%s(%v), number %d of %d, is %v in a row and %v by itself", name, x[i], i, n, z[i], want)
-				}
-			}
-		}
-		GeluRow(z, x, nil)
-		holds("gelu", func(i int) float64 { return Gelu(x[i]) })
-		GeluGradRow(z, g, x)
-		holds("gelu's gradient", func(i int) float64 { return g[i] * GeluGrad(x[i]) })
-		z = slices.Clone(x)
-		GeluRow(z, z, nil)
-		holds("gelu in place", func(i int) float64 { return Gelu(x[i]) })
-	}
-}

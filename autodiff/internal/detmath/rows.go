@@ -5,62 +5,58 @@ import "math"
 // Functions of many numbers: the steps of one, taken by four side by side, so that a polynomial's
 // next step does not wait for its last.
 
-// block is how many numbers are taken at a time.
-const block = 128
+// Block is how many numbers are taken at a time at most.
+const Block = 128
 
-type numbers [block]float64
+// Numbers are some.
+type Numbers [Block]float64
 
-// GeluRow writes Gelu of each number.
-func GeluRow[T float32 | float64](z, x, _ []T) {
-	var at, e numbers
-	for len(x) > 0 {
-		n := min(len(x), block)
-		for i, v := range x[:n] {
-			at[i] = float64(v) * halfRoot
-		}
-		erfs(&e, &at, n)
-		tails := tailsOf(&at, x[:n])
-		for i, v := range x[:n] {
-			y := geluOf(float64(v), e[i])
-			if tails && float64(v) <= tailEnd && !math.IsInf(float64(v), -1) {
-				y = float64(v) * at[i]
-			}
-			z[i] = T(y)
-		}
-		z, x = z[n:], x[n:]
+// GeluParts writes what Gelu takes Erf of and, unless power is nil, its gradient Exp.
+func GeluParts[T float32 | float64](root, power *Numbers, x []T) {
+	for i, v := range x {
+		root[i%Block] = float64(v) * halfRoot
+	}
+	if power == nil {
+		return
+	}
+	for i, v := range x {
+		power[i%Block] = -0.5 * float64(v) * float64(v)
 	}
 }
 
-// GeluGradRow writes g times GeluGrad of each number.
-func GeluGradRow[T float32 | float64](z, g, x []T) {
-	var at, e, power, exp numbers
-	for len(x) > 0 {
-		n := min(len(x), block)
-		for i, v := range x[:n] {
-			x := float64(v)
-			at[i], power[i] = x*halfRoot, -0.5*x*x
+// GeluRow writes Gelu of each number, from Erf of the parts.
+func GeluRow[T float32 | float64](z, x []T, erf *Numbers) {
+	var tails Numbers
+	has := tailsOf(&tails, x)
+	for i, v := range x {
+		y := geluOf(float64(v), erf[i%Block])
+		if has && float64(v) <= tailEnd && !math.IsInf(float64(v), -1) {
+			y = float64(v) * tails[i%Block]
 		}
-		erfs(&e, &at, n)
-		exps(&exp, &power, n)
-		tails := tailsOf(&at, x[:n])
-		for i, v := range x[:n] {
-			x := float64(v)
-			slope := geluGrad(x, e[i], exp[i])
-			if tails && hasTail(x) {
-				slope = at[i] + float64(x*density(x, exp[i]))
-			}
-			z[i] = T(float64(g[i]) * slope)
+		z[i] = T(y)
+	}
+}
+
+// GeluGradRow writes g times GeluGrad of each number, from Erf and Exp of the parts.
+func GeluGradRow[T float32 | float64](z, g, x []T, erf, exp *Numbers) {
+	var tails Numbers
+	has := tailsOf(&tails, x)
+	for i, v := range x {
+		x, erf, exp := float64(v), erf[i%Block], exp[i%Block]
+		slope := geluGrad(x, erf, exp)
+		if has && hasTail(x) {
+			slope = tails[i%Block] + float64(x*density(x, exp))
 		}
-		z, g, x = z[n:], g[n:], x[n:]
+		z[i] = T(float64(g[i]) * slope)
 	}
 }
 
 // tailsOf writes tail of those numbers that have one, if they are of f64, and reports whether they are.
-func tailsOf[T float32 | float64](y *numbers, x []T) bool {
+func tailsOf[T float32 | float64](y *Numbers, x []T) bool {
 	if T(1)+0x1p-52 == 1 {
 		return false
 	}
-	var near [block + 1]uint8
+	var near [Block + 1]uint8
 	nears := 0
 	for i, v := range x {
 		if v := float64(v); v >= tailTable && v <= tailEnd {
@@ -72,7 +68,7 @@ func tailsOf[T float32 | float64](y *numbers, x []T) bool {
 	}
 	at := near[:nears]
 	for ; len(at) >= 4; at = at[4:] {
-		i, j, k, l := at[0]%block, at[1]%block, at[2]%block, at[3]%block
+		i, j, k, l := at[0]%Block, at[1]%Block, at[2]%Block, at[3]%Block
 		p, a := tailPart(float64(x[i]))
 		q, b := tailPart(float64(x[j]))
 		r, c := tailPart(float64(x[k]))
@@ -87,9 +83,9 @@ func tailsOf[T float32 | float64](y *numbers, x []T) bool {
 	return true
 }
 
-// erfs writes Erf of the first n numbers, by what computes it.
-func erfs(y, x *numbers, n int) {
-	var near, far [block + 1]uint8
+// Erfs writes Erf of the first n numbers, by what computes it.
+func Erfs(y, x *Numbers, n int) {
+	var near, far [Block + 1]uint8
 	nears, fars, tiny, end, limit := 0, 0, math.Float64bits(erfTiny), math.Float64bits(erfEnd), math.Float64bits(erfNear)
 	for i, v := range x[:n] {
 		a := math.Float64bits(math.Abs(v))
@@ -102,12 +98,12 @@ func erfs(y, x *numbers, n int) {
 		nears, fars = nears+isNear, fars+1-isNear
 	}
 	for _, i := range near[:nears] {
-		v := x[i%block]
-		y[i%block] = erfFactor * v * erfSeries(float64(v*v))
+		v := x[i%Block]
+		y[i%Block] = erfFactor * v * erfSeries(float64(v*v))
 	}
 	at := far[:fars]
 	for ; len(at) >= 4; at = at[4:] {
-		i, j, k, l := at[0]%block, at[1]%block, at[2]%block, at[3]%block
+		i, j, k, l := at[0]%Block, at[1]%Block, at[2]%Block, at[3]%Block
 		a, p := erfPart(x[i])
 		b, q := erfPart(x[j])
 		c, r := erfPart(x[k])
@@ -116,12 +112,12 @@ func erfs(y, x *numbers, n int) {
 		y[i], y[j], y[k], y[l] = math.Copysign(a, x[i]), math.Copysign(b, x[j]), math.Copysign(c, x[k]), math.Copysign(d, x[l])
 	}
 	for _, i := range at {
-		y[i%block] = Erf(x[i%block])
+		y[i%Block] = Erf(x[i%Block])
 	}
 }
 
-// exps writes Exp of the first n numbers.
-func exps(y, x *numbers, n int) {
+// Exps writes Exp of the first n numbers.
+func Exps(y, x *Numbers, n int) {
 	i := 0
 	for ; i+4 <= n; i += 4 {
 		x, y := (*[4]float64)(x[i:]), (*[4]float64)(y[i:])

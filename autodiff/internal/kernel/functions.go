@@ -44,18 +44,6 @@ func Erf[T Float](z, x, _ []T) { function(erfOf, z, x, erf32, detmath.Erf) }
 
 var erf32, log32, log1p32 = In64[float32](detmath.Erf), In64[float32](detmath.Log), In64[float32](detmath.Log1p)
 
-// Gelu writes x * (1 + erf(x/sqrt(2))) / 2.
-func Gelu[T Float](z, x, _ []T) {
-	n := fastFunction(geluOf, z, x, x)
-	detmath.GeluRow(z[n:], x[n:], nil)
-}
-
-// GeluGrad writes g times Gelu's derivative.
-func GeluGrad[T Float](z, g, x []T) {
-	n := fastFunction(geluGradOf, z, x, g)
-	detmath.GeluGradRow(z[n:], g[n:], x[n:])
-}
-
 // TanhGrad writes g * (1 - y*y).
 func TanhGrad[T Float](z, g, y []T) {
 	g, y = g[:len(z)], y[:len(z)]

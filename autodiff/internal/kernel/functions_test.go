@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestFunctions(t *testing.T) {
 	for b := uint64(0); b < 1<<32; b += 4099 {
 		x = append(x, math.Float32frombits(uint32(b)))
 	}
-	for _, v := range []float64{0, 0.02, 0.125, 0.125 * math.Sqrt2, 0.25, math.Sqrt2 / 2, math.Sqrt2, 1, 2, 1e-9, 6, 6 * math.Sqrt2, 10, 38.5755, 40, 89, 104, 120, math.Inf(1)} {
+	for _, v := range []float64{0, 0.02, 0.125, 0.125 * math.Sqrt2, 0.25, math.Sqrt2 / 2, math.Sqrt2, 1, 2, 1e-9, 6, 6 * math.Sqrt2, 10, 8.5, 38.5755, 40, 87.33, 89, 104, 120, math.Inf(1)} {
 		for i := range uint32(64) {
 			near := math.Float32frombits(math.Float32bits(float32(v)) + i - 32)
 			x = append(x, near, -near)
@@ -59,6 +60,9 @@ func TestFunctions(t *testing.T) {
 					t.Fatalf("%s(%v) is %v in a row and %v by itself (%v)", f.name, v, z[i], want, rows)
 				}
 			}
+			place := slices.Clone(x) // a turn that is taken again finds its numbers
+			f.row(place, place, dy)
+			require.True(t, slices.Equal(bits(z), bits(place)), "%s in place (%v)", f.name, rows)
 		}
 		for _, n := range sizes[1:] { // the rest, and what lies around
 			z := make([]float32, n+2)
@@ -83,7 +87,7 @@ func TestDoubleFunctions(t *testing.T) {
 		case 2:
 			x[i] = r.NormFloat64() * math.Exp(r.NormFloat64()*4)
 		default:
-			edges := []float64{0, -1, 1, 709.78, 709.79, -708.4, -745.13, -745.2, 0.25, 22, 1e-9, math.Sqrt2 / 2, 0x1p-1022, 5e-324, 3e305, 1e308, math.Inf(1), math.Inf(-1)}
+			edges := []float64{0, -1, 1, 709.78, 709.79, -708.4, -745.13, -745.2, 0.25, 22, 1e-9, 0.125, 2, 6, math.Sqrt2 / 2, 0x1p-1022, 5e-324, 3e305, 1e308, math.Inf(1), math.Inf(-1)}
 			x[i] = math.Float64frombits(math.Float64bits(edges[r.IntN(len(edges))]) + r.Uint64N(9) - 4)
 		}
 	}
@@ -97,6 +101,7 @@ func TestDoubleFunctions(t *testing.T) {
 		"log1p":   {Log1p[float64], detmath.Log1p},
 		"tanh":    {Tanh[float64], detmath.Tanh},
 		"sigmoid": {Sigmoid[float64], detmath.Sigmoid},
+		"erf":     {Erf[float64], detmath.Erf},
 	} {
 		for _, rows := range []cpu.ISA{cpu.AVX2, cpu.AVX512} {
 			cpu.Limit(rows)
@@ -110,6 +115,40 @@ func TestDoubleFunctions(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestDoubleGelu compares rows with numbers by themselves: between them ends of intervals, numbers beyond them
+// and none, in every place of a group and of a block.
+func TestDoubleGelu(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	odd := []float64{-1, -1.5, -2, -2.9, -3, -5.6, -5.7, -20, 0, math.Copysign(0, -1), 1e-10, -1e-9, 0.125 * math.Sqrt2, 6 * math.Sqrt2, -8.5, 38, -39, 40, -41, 1e30, math.Inf(1), math.Inf(-1), math.NaN()}
+	defer cpu.Limit(cpu.Best())
+	for _, rows := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
+		cpu.Limit(rows)
+		for _, n := range []int{0, 1, 3, 4, 5, 127, 128, 129, 1000} {
+			x, g, z := make([]float64, n), make([]float64, n), make([]float64, n)
+			for i := range x {
+				x[i], g[i] = r.NormFloat64()*2, r.NormFloat64()
+				if r.IntN(5) == 0 {
+					x[i] = odd[r.IntN(len(odd))]
+				}
+			}
+			holds := func(name string, f func(i int) float64) {
+				for i := range z {
+					if want := f(i); math.Float64bits(z[i]) != math.Float64bits(want) && (z[i] == z[i] || want == want) {
+						t.Errorf("%s(%v), number %d of %d, is %v in a row and %v by itself (%v)", name, x[i], i, n, z[i], want, rows)
+					}
+				}
+			}
+			Gelu(z, x, nil)
+			holds("gelu", func(i int) float64 { return detmath.Gelu(x[i]) })
+			GeluGrad(z, g, x)
+			holds("gelu's gradient", func(i int) float64 { return g[i] * detmath.GeluGrad(x[i]) })
+			z = slices.Clone(x)
+			Gelu(z, z, nil)
+			holds("gelu in place", func(i int) float64 { return detmath.Gelu(x[i]) })
 		}
 	}
 }

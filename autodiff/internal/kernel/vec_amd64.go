@@ -58,12 +58,13 @@ var functionLoops = [functions][2]func(z, x, dy *float32, table *[744]float64, n
 }
 
 // doubleLoops are those of f64, of some.
-var doubleLoops = [functions][2]func(z, x *float64, n int){
+var doubleLoops = [functions][2]func(z, x *float64, table *[744]float64, n int){
 	expOf:     {expAVX2F64, expAVX512F64},
 	logOf:     {logAVX2F64, logAVX512F64},
 	log1pOf:   {log1pAVX2F64, log1pAVX512F64},
 	tanhOf:    {tanhAVX2F64, tanhAVX512F64},
 	sigmoidOf: {sigmoidAVX2F64, sigmoidAVX512F64},
+	erfOf:     {erfAVX2F64, erfAVX512F64},
 }
 
 // fastDouble does so with a function's loop of f64.
@@ -76,9 +77,32 @@ func fastDouble[T any](f functionOf, z, x []T) int {
 		loop, n = doubleLoops[f][1], len(z)&^7
 	}
 	for at := 0; at < n; at += runLength {
-		loop(as[float64](&z[at]), as[float64](&x[at]), min(runLength, n-at))
+		loop(as[float64](&z[at]), as[float64](&x[at]), &detmath.ErfNumbers, min(runLength, n-at))
 	}
 	return n
+}
+
+// fastErfs takes the first n numbers of a block and those that fill a vector with them. It names its loops, so
+// that a block may lie on the stack.
+func fastErfs(z, x *detmath.Numbers, n int) bool {
+	n = (n + 7) &^ 7
+	if cpu.Allowed() == cpu.AVX512 {
+		erfAVX512F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	} else if hasAVX2() {
+		erfAVX2F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	}
+	return hasAVX2()
+}
+
+// fastExps does so with exp.
+func fastExps(z, x *detmath.Numbers, n int) bool {
+	n = (n + 7) &^ 7
+	if cpu.Allowed() == cpu.AVX512 {
+		expAVX512F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	} else if hasAVX2() {
+		expAVX2F64(&z[0], &x[0], &detmath.ErfNumbers, n)
+	}
+	return hasAVX2()
 }
 
 // fastFunction does so with a function's loop. That of AVX-512 takes 16 elements at a time.

@@ -2,6 +2,8 @@
 
 package kernel
 
+import "github.com/isobit-ml/isobit/autodiff/internal/detmath"
+
 // No assembly loops: the Go loops do everything.
 
 func hasAVX2() bool { return false }
@@ -17,6 +19,10 @@ func fastVS[T Number](of arithmetic, z, x []T, y T) int { return 0 }
 func fastSV[T Number](of arithmetic, z []T, x T, y []T) int { return 0 }
 
 func fastFunction[T any](f functionOf, z, x, dy []T) int { return 0 }
+
+func fastErfs(z, x *detmath.Numbers, n int) bool { return false }
+
+func fastExps(z, x *detmath.Numbers, n int) bool { return false }
 
 func fastCompare[T Number | uint8](of comparison, kind int, not bool, z []uint8, x, y []T) int {
 	return 0

@@ -588,52 +588,62 @@ func powAVX2(z *float64, x *float64, y *float64, usual *int64, n int)
 // expAVX512F64 is: z[i] = Exp(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func expAVX512F64(z *float64, x *float64, n int)
+func expAVX512F64(z *float64, x *float64, table *[744]float64, n int)
 
 // logAVX512F64 is: z[i] = Log(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func logAVX512F64(z *float64, x *float64, n int)
+func logAVX512F64(z *float64, x *float64, table *[744]float64, n int)
 
 // log1pAVX512F64 is: z[i] = Log1p(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func log1pAVX512F64(z *float64, x *float64, n int)
+func log1pAVX512F64(z *float64, x *float64, table *[744]float64, n int)
 
 // tanhAVX512F64 is: z[i] = Tanh(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func tanhAVX512F64(z *float64, x *float64, n int)
+func tanhAVX512F64(z *float64, x *float64, table *[744]float64, n int)
 
 // sigmoidAVX512F64 is: z[i] = Sigmoid(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func sigmoidAVX512F64(z *float64, x *float64, n int)
+func sigmoidAVX512F64(z *float64, x *float64, table *[744]float64, n int)
+
+// erfAVX512F64 is: z[i] = Erf(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func erfAVX512F64(z *float64, x *float64, table *[744]float64, n int)
 
 // expAVX2F64 is: z[i] = Exp(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func expAVX2F64(z *float64, x *float64, n int)
+func expAVX2F64(z *float64, x *float64, table *[744]float64, n int)
 
 // logAVX2F64 is: z[i] = Log(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func logAVX2F64(z *float64, x *float64, n int)
+func logAVX2F64(z *float64, x *float64, table *[744]float64, n int)
 
 // log1pAVX2F64 is: z[i] = Log1p(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func log1pAVX2F64(z *float64, x *float64, n int)
+func log1pAVX2F64(z *float64, x *float64, table *[744]float64, n int)
 
 // tanhAVX2F64 is: z[i] = Tanh(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func tanhAVX2F64(z *float64, x *float64, n int)
+func tanhAVX2F64(z *float64, x *float64, table *[744]float64, n int)
 
 // sigmoidAVX2F64 is: z[i] = Sigmoid(x[i]), for n a multiple of a vector, not 0.
 //
 //go:noescape
-func sigmoidAVX2F64(z *float64, x *float64, n int)
+func sigmoidAVX2F64(z *float64, x *float64, table *[744]float64, n int)
+
+// erfAVX2F64 is: z[i] = Erf(x[i]), for n a multiple of a vector, not 0.
+//
+//go:noescape
+func erfAVX2F64(z *float64, x *float64, table *[744]float64, n int)
 
 // fusedTapsAVX2 is: y[j] = fma(x[r*down+k*across+j], w[r*columns+k], y[j]) for each row r and column k, from +0 on, for n of 8 and more, in 4 lines; distances are in bytes.
 //
