@@ -55,7 +55,11 @@ func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half, wide
 	if needs >= AVX512 {
 		panels.wide.columns, panels.wideRows = 8*lanes, 6 // there are registers for them
 	}
-	return matmulType{needs, other, panels, newMatmulTurned(needs, lanes, turned, turnedWide), turn}
+	t := matmulType{needs, other, panels, newMatmulTurned(needs, lanes, turned, turnedWide), turn}
+	if needs < AVX512 && other.Size() == 2 {
+		t.turned.farRows = 2 // their chains take longer than memory
+	}
+	return t
 }
 
 func matmulTypeFor(isa ISA, other tensor.DType) *matmulType {

@@ -16,28 +16,33 @@ const (
 type matmulTurnedRun func(a *byte, aRow, rows int, b *byte, bColumn, squares int, bias, y *byte, yRow, more int, ahead *byte)
 
 // matmulTurned are kernels that take columns of b which lie one after the other:
-// a square of them at a time, or two.
+// a square of them at a time, or some.
 type matmulTurned[Run any] struct {
 	columns      int64 // of a square
-	wideRows     int64 // rows of Input that two squares are for
-	few          int64 // and that one is for, without pairs
+	wideColumns  int64 // of several,
+	wideRows     int64 // rows of Input that those are for,
+	farRows      int64 // and are for though Other comes from memory
+	few          int64 // rows that one is for, without pairs
 	square, wide Run
 }
 
 func newMatmulTurned[Run any](needs ISA, columns int64, square, wide Run) matmulTurned[Run] {
-	u := matmulTurned[Run]{columns, 2, matmulFewNear, square, wide}
-	if needs >= AVX512 {
-		u.wideRows, u.few = 4, matmulFew // there are registers for them
+	u := matmulTurned[Run]{columns, 2 * columns, 4, 0, matmulFew, square, wide}
+	if needs < AVX512 {
+		u.wideColumns, u.few = 16, matmulFewNear
+	}
+	if u.wideColumns > 2*columns {
+		u.wideRows = 2 // there are registers for
 	}
 	return u
 }
 
-// next returns the kernel for the next of the columns that are left. Two squares
+// next returns the kernel for the next of the columns that are left. Several squares
 // are for few rows: more keep the processor busy with one, and columns that come
 // from memory come faster where there are fewer.
 func (u *matmulTurned[Run]) next(t *MatmulTile, left int64) (run Run, columns int64) {
-	if t.M <= u.wideRows && !t.Far && left >= 2*u.columns {
-		return u.wide, 2 * u.columns
+	if t.M <= u.wideRows && (t.M <= u.farRows || !t.Far) && left >= u.wideColumns {
+		return u.wide, u.wideColumns
 	}
 	return u.square, u.columns
 }

@@ -292,7 +292,7 @@ func matmulTurnedWideAVX2BF16(a *byte, aRow int, rows int, b *byte, bColumn int,
 //go:noescape
 func matmulTurnedWideAVX2F16(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)
 
-// matmulTurnedWideAVX2F64 multiplies rows of a with 8 columns of b, as long as so many squares,
+// matmulTurnedWideAVX2F64 multiplies rows of a with 16 columns of b, as long as so many squares,
 // which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,
 // else with 0, and end with bias, if there is one.
 // ahead is not used.

@@ -49,37 +49,44 @@ func (k *kernel) turnTile() {
 	endFunction(c)
 }
 
-// transpose turns as many vectors as each has lanes.
-func (k *kernel) transpose(v value) value {
-	pair := func(name string, immediate []any, a, b reg.VecVirtual) reg.VecVirtual {
-		to := k.vector()
-		k.emit(name, append(immediate, b, a, to)...)
-		return to
-	}
-	// Within quarters: elements, then pairs of elements.
+// transposeQuarters turns as many vectors as a quarter of 16 bytes has elements, or several times as many,
+// within quarters: elements, then pairs of elements.
+func (k *kernel) transposeQuarters(v value) value {
 	step := func(names [2]string, distance int) {
 		next := make(value, len(v))
 		for i := range v {
 			if i/distance%2 == 0 {
-				next[i] = pair(names[0], nil, v[i], v[i+distance])
-				next[i+distance] = pair(names[1], nil, v[i], v[i+distance])
+				next[i] = k.pairOf(names[0], nil, v[i], v[i+distance])
+				next[i+distance] = k.pairOf(names[1], nil, v[i], v[i+distance])
 			}
 		}
 		v = next
 	}
 	doubles := [2]string{"VUNPCKLPD", "VUNPCKHPD"}
-	quarter := 16 / k.compute.size
 	if k.double() {
 		step(doubles, 1)
-	} else {
-		step([2]string{"VUNPCKLPS", "VUNPCKHPS"}, 1)
-		step(doubles, 2)
-		// Of four vectors a, b, c, d the columns now lie in a, c, b, d.
-		for i := 0; i < len(v); i += 4 {
-			v[i+1], v[i+2] = v[i+2], v[i+1]
-		}
+		return v
 	}
-	// Then quarters of registers.
+	step([2]string{"VUNPCKLPS", "VUNPCKHPS"}, 1)
+	step(doubles, 2)
+	// Of four vectors a, b, c, d the columns now lie in a, c, b, d.
+	for i := 0; i < len(v); i += 4 {
+		v[i+1], v[i+2] = v[i+2], v[i+1]
+	}
+	return v
+}
+
+// pairOf returns what an instruction makes of two vectors.
+func (k *kernel) pairOf(name string, immediate []any, a, b reg.VecVirtual) reg.VecVirtual {
+	to := k.vector()
+	k.emit(name, append(immediate, b, a, to)...)
+	return to
+}
+
+// transpose turns as many vectors as each has lanes.
+func (k *kernel) transpose(v value) value {
+	v = k.transposeQuarters(v)
+	quarter := 16 / k.compute.size
 	quarters := func(distance, low, high int) {
 		name := "VPERM2F128"
 		if k.isa.masks {
@@ -88,8 +95,8 @@ func (k *kernel) transpose(v value) value {
 		next := make(value, len(v))
 		for i := range v {
 			if i/distance%2 == 0 {
-				next[i] = pair(name, []any{low}, v[i], v[i+distance])
-				next[i+distance] = pair(name, []any{high}, v[i], v[i+distance])
+				next[i] = k.pairOf(name, []any{low}, v[i], v[i+distance])
+				next[i+distance] = k.pairOf(name, []any{high}, v[i], v[i+distance])
 			}
 		}
 		v = next

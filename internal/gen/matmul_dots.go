@@ -22,12 +22,12 @@ func matmulDots(c *build.Context) {
 			name+" is "+strings.Replace(name, "Dots", "", 1)+"F32 with pairs of bf16 for elements of a and b.")
 		k.panels(matmulVectors - i)
 	}
-	for _, panel := range matmulTurned {
-		name := panel.name + "DotsAVX512"
+	for panel, of := range turnedPanels {
+		name, squares := of+"DotsAVX512", k.turnedSquares(panel)
 		beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte, least *byte)",
-			name+" is "+panel.name+"AVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
+			name+" is "+of+"AVX512F32 with pairs of bf16 for elements of a and, their halves exchanged, of b.",
 			"32 words at least take the least of themselves and of the bits of b that are not 0, shifted left by 1, less 1.")
-		k.multiplyRows(panel.counts[true], k.turnedChains(panel.squares))
+		k.multiplyRows(matmulTurnedCounts[squares], k.turnedChains(squares))
 	}
 	for _, p := range pairings {
 		p.function(k)

@@ -9,35 +9,48 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// matmulTurned are panels of squares of b side by side, and as matmulCounts how
-// many rows of a are multiplied with them at a time. Few rows have several: the chains of
-// one square would leave the processor waiting for each sum.
-var matmulTurned = []struct {
-	name    string
-	squares int
-	counts  map[bool][]int
-}{
-	{"matmulTurned", 1, map[bool][]int{true: {8, 4, 3, 2, 1}, false: {4, 3, 2, 1}}},
-	{"matmulTurnedWide", 2, map[bool][]int{true: {4, 3, 2, 1}, false: {2, 1}}},
+// matmulTurnedCounts are how many rows of a are multiplied at a time with squares of b side by side. Few rows
+// have several: the chains of one square would leave the processor waiting for each sum.
+var matmulTurnedCounts = map[int][]int{1: {8, 4, 3, 2, 1}, 2: {4, 3, 2, 1}, 4: {2, 1}}
+
+// turnedPanels are the kernels, and turnedSquares the squares that each takes.
+var turnedPanels = []string{"matmulTurned", "matmulTurnedWide"}
+
+func (k *kernel) turnedSquares(panel int) int {
+	switch {
+	case panel == 0:
+		return 1
+	case k.isa.masks:
+		return 2
+	}
+	return 16 / k.lanes // more columns push each other out of the nearest cache where they are a large power of 2 long
 }
 
 // matmulTurnedEarly is the number of columns for which lines ahead are asked for at once.
 const matmulTurnedEarly = 4
 
+// matmulTurnedFar is up to how many rows squares side by side are taken from memory, too: then two at a time below
+// each other, of short rows, so that a line is not gone before all of it was read.
+const matmulTurnedFar = 2
+
+// matmulTurnedMost is how many registers of 16 sums and a square may take; others turn it.
+const matmulTurnedMost = 12
+
 // matmulsTurned are the kernels of products of few rows of a with columns of b
 // whose elements lie along k: squares of b are turned in registers.
 func matmulsTurned(c *build.Context) {
-	for _, panel := range matmulTurned {
-		eachMatmul(c, panel.name, func(k *kernel, name string) {
+	for panel, name := range turnedPanels {
+		eachMatmul(c, name, func(k *kernel, name string) {
+			squares := k.turnedSquares(panel)
 			ahead := "From ahead on, if it is not nil, memory is asked for: as much of as many columns."
-			if panel.squares > 1 {
+			if squares > 1 {
 				ahead = "ahead is not used."
 			}
 			beginFunction(c, name, "func(a *byte, aRow int, rows int, b *byte, bColumn int, squares int, bias *byte, y *byte, yRow int, more int, ahead *byte)",
-				fmt.Sprintf("%s multiplies rows of a with %d columns of b, as long as so many squares,", name, panel.squares*k.lanes),
+				fmt.Sprintf("%s multiplies rows of a with %d columns of b, as long as so many squares,", name, squares*k.lanes),
 				"which lie bytes apart, as rows of a and y do. Chains begin with y if there are more,",
 				"else with 0, and end with bias, if there is one.", ahead)
-			k.multiplyRows(panel.counts[k.isa.masks], k.turnedChains(panel.squares))
+			k.multiplyRows(matmulTurnedCounts[squares], k.turnedChains(squares))
 		})
 	}
 }
@@ -63,22 +76,25 @@ func (k *kernel) turnedChains(squares int) func(count int, a, row, y reg.GPVirtu
 		t := &turned{kernel: k, squares: squares, sums: k.newSums(count, squares)}
 		k.beginChains(t.sums, y)
 		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
-		left := param(c, "squares")
+		left, deep := param(c, "squares"), 1
+		if !k.isa.masks && squares > 1 && count <= matmulTurnedFar {
+			deep = 2
+		}
 		if squares > 1 {
-			t.sideBySide()
+			t.sideBySide(deep)
 		} else {
 			t.askAhead(left)
 		}
 		if k.dots {
 			t.seen = newLeastSeen(c)
 		}
-		loop, end := k.newLabel("square"), k.newLabel("end")
-		while(c, left, 1, loop, end, func() {
-			for j := range squares {
-				t.square(j)
-			}
-			t.rows.moveOn(c, operand.U32(k.lanes*k.compute.size))
-		})
+		if deep > 1 {
+			c.SUBQ(operand.U32(deep-1), left) // so that it ends before fewer than deep
+			t.each(left, deep)
+			c.ADDQ(operand.U32(deep-1), left)
+			c.SUBQ(operand.U32((deep-1)*t.bytes()), t.back)
+		}
+		t.each(left, 1)
 		if k.dots {
 			at := operand.Mem{Base: param(c, "least")}
 			c.VPMINUW(at, t.seen.least, t.seen.least)
@@ -88,17 +104,31 @@ func (k *kernel) turnedChains(squares int) func(count int, a, row, y reg.GPVirtu
 	}
 }
 
+// each multiplies rows with squares, so many below each other at a time, as long as any are left.
+func (t *turned) each(left reg.GPVirtual, deep int) {
+	c, loop, end := t.c, t.newLabel("square"), t.newLabel("end")
+	while(c, left, deep, loop, end, func() {
+		for j := range t.squares {
+			for i := range deep {
+				t.square(j, i)
+			}
+			t.moveOn(j, deep)
+		}
+		t.rows.moveOn(c, operand.U32(deep*t.lanes*t.compute.size))
+	})
+}
+
 // bytes are those of a column of a square.
 func (t *turned) bytes() int { return t.lanes * t.out.size }
 
-// sideBySide finds out how to move from square to square.
-func (t *turned) sideBySide() {
+// sideBySide finds out how to move from square to square, and so many below each.
+func (t *turned) sideBySide(deep int) {
 	c, by := t.c, t.c.GP64()
 	t.next, t.back = c.AllocLocal(8), c.AllocLocal(8)
 	c.IMUL3Q(operand.U32(t.lanes), t.columns.step, by)
 	c.MOVQ(by, t.next)
 	c.IMUL3Q(operand.I32(1-t.squares), by, by)
-	c.ADDQ(operand.U32(t.bytes()), by)
+	c.ADDQ(operand.U32(deep*t.bytes()), by)
 	c.MOVQ(by, t.back)
 }
 
@@ -147,32 +177,84 @@ func (t *turned) asked() {
 	c.Label(same)
 }
 
-// square multiplies rows with a square, for sum j of each, and moves on.
-func (t *turned) square(j int) {
-	c, square := t.c, make(value, t.lanes)
-	for i := range square {
-		if t.squares == 1 && i%matmulTurnedEarly == 0 {
-			t.ask(i)
-		}
-		square[i] = t.out.load(t.kernel, memory{t.columns.at(i)})
-		if t.dots {
-			t.pair(square[i], t.seen)
-		}
-	}
-	for step, v := range t.transpose(square) {
-		for i, sums := range t.sums {
-			at := t.rows.at(i)
-			at.Disp = step * t.compute.size
-			t.multiplyAll(value{v}, at, sums[j:j+1])
+// square multiplies rows with a square, for sum j of each: the first that lies side by side with
+// others, or below that.
+func (t *turned) square(j, below int) {
+	most := t.atOnce()
+	for from := below * t.lanes; from < (below+1)*t.lanes; from += most {
+		for step, v := range t.turn(from, most) {
+			for i, sums := range t.sums {
+				at := t.rows.at(i)
+				at.Disp = (from + step) * t.compute.size
+				t.multiplyAll(value{v}, at, sums[j:j+1])
+			}
 		}
 	}
+}
+
+// moveOn moves on from square j, and so many below it, to the next.
+func (t *turned) moveOn(j, deep int) {
 	switch {
 	case t.squares == 1:
 		t.asked()
-		t.columns.moveOn(c, operand.U32(t.bytes()))
+		t.columns.moveOn(t.c, operand.U32(deep*t.bytes()))
 	case j < t.squares-1:
-		t.columns.moveOn(c, t.next)
+		t.columns.moveOn(t.c, t.next)
 	default:
-		t.columns.moveOn(c, t.back)
+		t.columns.moveOn(t.c, t.back)
 	}
+}
+
+// atOnce is how many elements of a column are turned at a time: without masks there are
+// registers for a square only beside few sums.
+func (t *turned) atOnce() int {
+	if t.isa.masks || len(t.sums)*t.squares+t.lanes <= matmulTurnedMost {
+		return t.lanes
+	}
+	return t.lanes / 2
+}
+
+// turn returns the rows of a square, so many from one on.
+func (t *turned) turn(from, count int) value {
+	v := make(value, count)
+	for i := range v {
+		if t.squares == 1 && (from+i)%matmulTurnedEarly == 0 {
+			t.ask(from + i)
+		}
+		at := t.columns.at(i)
+		at.Disp = from * t.out.size
+		if count < t.lanes {
+			beside := t.columns.at(i + count)
+			beside.Disp = at.Disp
+			v[i] = t.halves(at, beside)
+			continue
+		}
+		v[i] = t.out.load(t.kernel, memory{at})
+		if t.dots {
+			t.pair(v[i], t.seen)
+		}
+	}
+	if count < t.lanes {
+		return t.transposeQuarters(v)
+	}
+	return t.transpose(v)
+}
+
+// halves loads elements for half a register from each of two places.
+func (t *turned) halves(low, high operand.Mem) reg.VecVirtual {
+	c, v := t.c, t.vector()
+	if t.out.size == t.compute.size {
+		c.VMOVUPS(low, v.AsX())
+		c.VINSERTF128(operand.Imm(1), high, v, v)
+		return v
+	}
+	c.VMOVQ(low, v.AsX())
+	c.VMOVHPS(high, v.AsX(), v.AsX())
+	if t.out == f16 {
+		c.VCVTPH2PS(v.AsX(), v)
+		return v
+	}
+	c.VPMOVZXWD(v.AsX(), v)
+	c.VPSLLD(operand.Imm(16), v, v)
+	return v
 }
