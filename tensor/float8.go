@@ -1,6 +1,9 @@
 package tensor
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // float8 describes an 8-bit float format. Rounding stops at max: isobit never
 // makes an infinity of one, also where the format has them (f8e5m2).
@@ -16,11 +19,20 @@ var float8s = [Count]float8{
 	F8E5M2: {2, -14, 57344, 0x7e},
 }
 
+// float8Of returns the format of d; it panics if d has none, as 0 would look like a result.
+func float8Of(d DType) *float8 {
+	f := &float8s[d]
+	if f.max == 0 {
+		panic(fmt.Sprintf("tensor: %s is not an 8-bit float", d))
+	}
+	return f
+}
+
 // RoundFloat8 rounds v to the nearest value of an 8-bit float type, ties to
 // even; beyond the largest finite value it gives that value, with v's sign. A NaN
-// stays one.
+// stays one. It panics, as ToFloat8 and Float8Values do, if d is another type.
 func RoundFloat8(d DType, v float64) float64 {
-	f := &float8s[d]
+	f := float8Of(d)
 	if v != v || v == 0 {
 		return v
 	}
@@ -32,7 +44,7 @@ func RoundFloat8(d DType, v float64) float64 {
 
 // ToFloat8 returns the byte of v rounded by RoundFloat8; of a NaN, that of a NaN.
 func ToFloat8(d DType, v float64) uint8 {
-	f := &float8s[d]
+	f := float8Of(d)
 	if v != v {
 		return f.nan
 	}
@@ -51,7 +63,7 @@ func ToFloat8(d DType, v float64) uint8 {
 // Float8Values lists the value of every byte of an 8-bit float type,
 // infinities and NaNs among them.
 func Float8Values(d DType) (values [256]float32) {
-	f := &float8s[d]
+	f := float8Of(d)
 	for b := range values {
 		exp, frac := b&0x7f>>f.mantissa, b&(1<<f.mantissa-1)
 		v := math.Ldexp(float64(frac), f.minExp-f.mantissa)

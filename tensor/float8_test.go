@@ -35,3 +35,15 @@ func TestFloat8(t *testing.T) {
 		require.Equal(t, -float8s[d].max, RoundFloat8(d, -1e30))
 	}
 }
+
+func TestTypesThatAreNoFloat8(t *testing.T) {
+	for d := range DType(Count) {
+		if d == F8E4M3 || d == F8E5M2 {
+			continue
+		}
+		want := "tensor: " + d.String() + " is not an 8-bit float"
+		require.PanicsWithValue(t, want, func() { RoundFloat8(d, 0) })
+		require.PanicsWithValue(t, want, func() { ToFloat8(d, 1) })
+		require.PanicsWithValue(t, want, func() { Float8Values(d) })
+	}
+}
