@@ -101,8 +101,10 @@ func matmul[C Compute](t *MatmulTile) {
 			}
 		}
 		for m, y := range rows {
-			for n := 0; n < len(y) && t.Bias.P != nil; n++ {
-				y[n] += bias[n]
+			if t.Bias.P != nil {
+				for n := range y {
+					y[n] += bias[n]
+				}
 			}
 			Store(t.Y.Row(first+int64(m), 0), y)
 		}
