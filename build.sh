@@ -85,6 +85,15 @@ with_cuda() {
   (while IFS= read -r line; do export "${line?}"; done <<<"$settings" && "$@")
 }
 
+# Warns where a disk is nearly full: compilers, linkers and staticcheck then fail with words that do not say so.
+room() {
+  local folder free
+  for folder; do
+    free=$(df -Pm "$folder" | awk 'NR == 2 { print $4 }')
+    [ "$free" -ge 4096 ] || step "warning: $folder has $free MiB left, and a first run of all tests writes about 4 GiB"
+  done
+}
+
 # Runs functions side by side, since many tests keep one core busy. What they
 # print appears when all are over.
 together() {
@@ -135,26 +144,28 @@ other_checks() {
   c_sources | xargs -r .venv/bin/clang-format --dry-run -Werror || stop "run ./build.sh format"
 }
 
+# Go stops a package's tests after 10 minutes; on a slow machine, beside what else runs, some need more.
+patient=-timeout=30m
+
 go_tests() {
   step "test: go, with cgo, and the C and C++ consumers"
-  # tests/ runs the kernels on the CPU beside what else runs: on a slow machine longer than the 10 minutes that Go allows.
-  ISOBIT_BUILD_DIR=$PWD/build go test -vet=off -timeout 30m ./...
+  ISOBIT_BUILD_DIR=$PWD/build go test -vet=off $patient ./...
   step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
-  with_cuda go test -vet=off -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments' -skip 'CUDA(Mutants|Random|Kernels|Bounds|Offsets)'
+  with_cuda go test -vet=off $patient -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments' -skip 'CUDA(Mutants|Random|Kernels|Bounds|Offsets)'
   local module
   for module in $(inner_modules); do
     step "test: go, in $module"
-    (cd "$module" && go test -vet=off ./...)
+    (cd "$module" && go test -vet=off $patient ./...)
   done
 }
 
 # Tests of other builds. Each waits for one package at a time.
 go_variants() {
   step "test: go, every pointer checked that is made (tensors lie in Go's heap; all values of a type, and what takes long: above)"
-  go test -vet=off -short -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' ./tensor ./cpu ./plans ./capi ./internal/testcase ./autodiff/...
+  go test -vet=off $patient -short -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' ./tensor ./cpu ./plans ./capi ./internal/testcase ./autodiff/...
   step "test: go, races (under whose detector pools forget, so that runs allocate; what one goroutine computes: above)"
-  go test -vet=off -race -short ./plans -run 'Threads|Parallel|Concurrent|Panic|Edges|Empty|Compact|CopiedGradients' -skip Exhaustive
-  go test -vet=off -race ./autodiff -skip 'SampleTwice|SecondDerivatives|CatOfManyInputs|PlansOfManyShapes|DeepGraph'
+  go test -vet=off $patient -race -short ./plans -run 'Threads|Parallel|Concurrent|Panic|Edges|Empty|Compact|CopiedGradients' -skip Exhaustive
+  go test -vet=off $patient -race ./autodiff -skip 'SampleTwice|SecondDerivatives|CatOfManyInputs|PlansOfManyShapes|DeepGraph'
 }
 
 python_tests() {
@@ -173,6 +184,7 @@ python_tests() {
 
 tests() {
   lib
+  room . "${TMPDIR:-/tmp}" "$(go env GOCACHE)"
   step "check: everything that needs no test (what is printed: below, when all is over)"
   together go_checks other_checks # these vet; the tests need not
   step "test: go and python, side by side (what they print: below, when all are over)"
