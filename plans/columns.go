@@ -16,9 +16,9 @@ const (
 // tests compare every other way with.
 var oneByOne bool
 
-// columns lays out a reduction whose groups lie side by side, and returns the
+// tryColumns lays out a reduction whose groups lie side by side, and returns the
 // number of its jobs; 0 where they do not. lanes: the rows of accumulators.
-func (f *groupedPlan) columns(c *call, lanes int) int64 {
+func (f *groupedPlan) tryColumns(c *call, lanes int) int64 {
 	g := &c.groups
 	inner, least := g.dims-1, int64(minColumns)
 	if lanes > 1 {

@@ -54,7 +54,7 @@ var embedding = op{
 		if strict {
 			pl.check = rowCheck()
 		}
-		pl.keepsFew()
+		pl.keepAlikeCalls()
 		pl.run = func(c *call) error {
 			n := c.args[1].NumElements()
 			columns := c.args[0].Shape[1]

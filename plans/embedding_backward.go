@@ -53,7 +53,7 @@ var embeddingBackward = op{
 			kernel: kernel, padding: p.int("padding_idx"),
 			accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
 		}
-		pl.keepsFew()
+		pl.keepAlikeCalls()
 		e.few = !e.accumulate && areFew(positions, vocabulary)
 		pl.workspace, pl.run = listWords(positions, vocabulary, e.few)*8, e.run
 		if f := newFewRows(e, p.DType("grad_output"), positions, vocabulary, p.Shape("grad_weight")[1]); f != nil {

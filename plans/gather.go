@@ -17,9 +17,9 @@ const (
 	gatherGroups       = 16   // at a time
 )
 
-// gathers lays out a reduction whose members are gathered, and returns the
+// tryGather lays out a reduction whose members are gathered, and returns the
 // number of its jobs; 0 where they are not.
-func (f *groupedPlan) gathers(c *call, longest int64) int64 {
+func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
 	if oneByOne || f.packed >= 0 || c.blocks == 0 {

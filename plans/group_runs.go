@@ -17,9 +17,9 @@ func tooShortRuns(n, rows, groups int64) bool {
 	return rows*n >= cpu.Lanes && (n < 8 || n < 16 && n*groups < 1024)
 }
 
-// groupRuns lays out a reduction of such groups, and returns the number of its
+// tryGroupRuns lays out a reduction of such groups, and returns the number of its
 // jobs; 0 where they lie otherwise.
-func (f *groupedPlan) groupRuns(c *call, anyOrder bool) int64 {
+func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool) int64 {
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()

@@ -83,7 +83,7 @@ func (o groupedOp) at(g granularity) op {
 		pl.check = checkZeroPoints(&pl.problem)
 		err := o.build(pl, f, f.types(&pl.problem, pl.problem.DType(o.compute).Compute()))
 		f.isa = pl.needs
-		pl.keepsCalls(f)
+		pl.keepCalls(f)
 		return err
 	}
 	return made

@@ -98,7 +98,7 @@ func buildMatmul(pl *plan) error {
 	if mm.batch >= leastProducts && !p.has("bias") {
 		mm.turned, mm.others = mm.TakesBatch(mm.m, mm.n, mm.k)
 	}
-	pl.keepsFew()
+	pl.keepAlikeCalls()
 	mm.tiles, mm.small = mm.tile, mm.products
 	pl.run = mm.run
 	if mm.turned && mm.others {

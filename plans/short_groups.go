@@ -23,9 +23,9 @@ func shortSum(isa cpu.ISA, n int64) bool {
 // shortExtremes is shortSum for extremes.
 func shortExtremes(isa cpu.ISA, n int64) bool { return n <= longestShortGroup || !isa.TakesRuns(n) }
 
-// shortGroups lays out a reduction of such groups, and returns the number of
+// tryShortGroups lays out a reduction of such groups, and returns the number of
 // its jobs; 0 where they are longer, or lie otherwise.
-func (f *groupedPlan) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
+func (f *groupedPlan) tryShortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
 	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f.isa, n) || m.dims > 1 || g.size[inner] < 2 {

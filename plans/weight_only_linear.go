@@ -60,7 +60,7 @@ var weightOnlyLinear = op{
 		if l.Pack != nil {
 			pl.workspace = roundUp(cpu.PackedSize(l.m, l.k), WorkspaceAlignment)
 		}
-		pl.keepsFew()
+		pl.keepAlikeCalls()
 		pack, tile := l.packRow, l.runTile
 		pl.run = func(c *call) error {
 			if l.Pack != nil {
