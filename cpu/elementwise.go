@@ -25,9 +25,9 @@ type Args struct {
 	Sums [2]Span // of the compute type
 	Runs Runs
 	// Repeats says that further calls with these Args differ in addresses and in
-	// what lies there alone: a kernel may keep its frame for them.
+	// what lies there alone: a kernel may keep its call for them.
 	Repeats bool
-	frame   frame
+	call    kernelCall
 }
 
 // Runs says that a kernel takes many runs of n elements: Steps of each strand,
@@ -87,7 +87,7 @@ type Scratch struct {
 	weights weightScratch
 	part    struct {
 		memory [5][partSize * 8]byte
-		frame  frame
+		call   kernelCall
 	}
 }
 
