@@ -33,7 +33,7 @@ func (k *normKernel) of(p float64) func(x *byte, stripes int, lanes *byte) {
 }
 
 // renormBy returns a row of Renorm.
-func renormBy[C Compute](isa ISA, t Types, fold []Row[Fold[C]]) (renorm, bool) {
+func renormBy[C Compute](isa ISA, t Types, fold []Row[Fold[C]]) (RowRenorm, bool) {
 	for i := range normKernels {
 		if k := &normKernels[i]; k.needs == isa && k.dtype == t.In[0] {
 			sum, _ := PickUpTo(fold, isa, t)
