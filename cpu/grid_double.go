@@ -121,9 +121,9 @@ func gridDoubleGo[C Compute](b *GridBlock) {
 	for i := range t.Count {
 		if b.Second.hasInput() {
 			ofU.Pixel[i] = intPart(b.Scratch, &b.Sampler, pixelBlocks, i, b.N)
-			u.Input.Offsets(ofU.Pixel[i], t.Pixel[i], &b.Sampler)
+			u.Input.offsets(ofU.Pixel[i], t.Pixel[i], &b.Sampler)
 		}
-		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+		b.Input.offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
 	if b.Second.Output.DType != tensor.None {
 		tangents(b, &u, &t, &ofU, v)

@@ -54,7 +54,7 @@ func gridGradientGo[C Compute](b *GridBlock) {
 	t := newTaps[C](&b.Sampler, b.N, b.Scratch)
 	locate(&b.Sampler, b.Coords, &t)
 	for i := range t.Count {
-		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+		b.Input.offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
 	sums := slopeSums[C](b)
 	sums.add(&t)
