@@ -76,7 +76,7 @@ func elementwiseRows(ks kernels, data int, definition func(Types) (Elementwise, 
 			k.forCalls(n, data, a, func(_, m int) { k.output(m, a) })
 		})
 		return func(n int, a *Args) {
-			if a.Runs.Steps == 0 || !k.runs(n, data, a) && !k.rows(n, data, a) {
+			if a.Runs.Steps == 0 || !k.tryRuns(n, data, a) && !k.tryRows(n, data, a) {
 				one(n, a)
 			}
 		}
@@ -107,7 +107,7 @@ func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) [
 			})
 		}, int(k.compute.Size()))
 		return func(n int, pos int64, a *Args) {
-			if lane := int(pos % Lanes); a.Runs.Steps == 0 || lane > 0 && lane+n > Lanes || !k.groups(n, lane, data, a) {
+			if lane := int(pos % Lanes); a.Runs.Steps == 0 || lane > 0 && lane+n > Lanes || !k.tryGroups(n, lane, data, a) {
 				one(n, pos, a)
 			}
 		}

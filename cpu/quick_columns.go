@@ -12,9 +12,9 @@ const quickRows = 32
 // farAhead is how many bytes before an element of such rows is read its line is asked for.
 const farAhead = 1 << 14
 
-// rows runs the kernel on runs that have the same parameters, some of them one for each
+// tryRows runs the kernel on runs that have the same parameters, some of them one for each
 // element, if it can.
-func (k *kernel) rows(n, data int, a *Args) bool {
+func (k *kernel) tryRows(n, data int, a *Args) bool {
 	r, c, out := &a.Runs, &a.call, len(a.In)
 	if !a.Ready || r.Strands != 1 || r.Step[data]|r.Step[data+1] != 0 || n%k.step != 0 || n > callSize || !k.takes(n, a) || k.lacks(a, n) {
 		return false

@@ -72,21 +72,21 @@ func (a *Args) move(r *Runs, step, strand, by int) {
 	}
 }
 
-// groups runs a striped kernel on many groups, from a lane on, if it can.
-func (k *kernel) groups(n, lane, data int, a *Args) bool {
+// tryGroups runs a striped kernel on many groups, from a lane on, if it can.
+func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 	s, size := a.Scratch, int(k.compute.Size())
 	a.call.sum0 = s.lanesOfGroup(0, 0, size)
 	if !a.Runs.Keep {
 		clear(unsafe.Slice((*byte)(a.call.sum0), a.Runs.Steps*2*Lanes*size))
 	}
 	a.Runs.lane = lane
-	done := k.runs(n, data, a)
+	done := k.tryRuns(n, data, a)
 	a.call.sum0, a.Runs.lane = nil, 0
 	return done
 }
 
-// runs runs the kernel on many runs, if it can.
-func (k *kernel) runs(n, data int, a *Args) bool {
+// tryRuns runs the kernel on many runs, if it can.
+func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	r, c := &a.Runs, &a.call
 	if c.steps > 0 { // that of the run before
 		k.loadRuns(a, n, data, 0, c.steps)
