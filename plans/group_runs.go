@@ -34,16 +34,16 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool) int64 {
 	calls := int64(4 * c.threads) // some for each thread, but long ones
 	switch {
 	case rows == 1 && f.codesFollow(c, n):
-		c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/calls))/n)
+		c.groupsPerTile = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/calls))/n)
 		if f.packed >= 0 {
-			c.columnWidth = min(c.columnWidth, feedSize/n)
+			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
 	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0):
-		c.columnWidth = min(cpu.MaxGroupRuns, max(8, g.count()/calls))
+		c.groupsPerTile = min(cpu.MaxGroupRuns, max(8, g.count()/calls))
 	default:
 		return 0
 	}
-	c.tilesPerJob = max(1, jobSize/(c.columnWidth*rows*n))
+	c.tilesPerJob = max(1, jobSize/(c.groupsPerTile*rows*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
 
