@@ -137,6 +137,9 @@ func noneFile() ([]byte, error) {
 	for _, o := range ops {
 		fmt.Fprintf(&b, "%s kernels\n", o.tableName())
 	}
+	for _, t := range kernelTables {
+		fmt.Fprintf(&b, "%s []%s\n", t.name, t.of)
+	}
 	b.WriteString(")\n")
 	return format.Source([]byte(b.String()))
 }
