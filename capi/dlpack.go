@@ -102,6 +102,11 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 		return fmt.Sprintf("is on DLPack device type %d; want cpu (1) or cuda (2)",
 			int32(t.device.device_type))
 	}
+	return setData(t, v)
+}
+
+// setData sets where v's elements are and returns what is wrong with that, or "".
+func setData(t *C.DLTensor, v *tensor.View) string {
 	// Added as numbers first: a pointer to the first page is an error here and
 	// would be a fatal one if Go's stack scanner met it. MAP_FAILED is in the last.
 	data := *(*uintptr)(unsafe.Pointer(&t.data))

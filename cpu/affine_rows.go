@@ -75,8 +75,8 @@ func (r *AffineRun) dense() bool {
 	return true
 }
 
-// side is the coordinates from a position on, where they lie side by side.
-func (r *AffineRun) side(pos int64) Span {
+// coordsFrom are the coordinates from a position on, where they lie side by side.
+func (r *AffineRun) coordsFrom(pos int64) Span {
 	s := r.Grid.Span
 	s.Stride = r.Grid.RowStride
 	return s.At(pos * int64(r.Dims))
@@ -93,7 +93,7 @@ func (k affineRows[C]) load(r *AffineRun, pos, stop int64, dense bool) {
 	to, d := k.buffer(r), r.Dims
 	if dense { // as the buffer is
 		n := int(stop-pos) * d
-		Load(to[:n], r.side(pos))
+		Load(to[:n], r.coordsFrom(pos))
 		to, pos = to[n:], stop
 	}
 	for pos < stop {
@@ -114,7 +114,7 @@ func (k affineRows[C]) load(r *AffineRun, pos, stop int64, dense bool) {
 func (k affineRows[C]) store(r *AffineRun, pos, stop int64, dense bool) {
 	from, d := k.buffer(r), r.Dims
 	if dense {
-		Store(r.side(pos), from[:int(stop-pos)*d])
+		Store(r.coordsFrom(pos), from[:int(stop-pos)*d])
 		return
 	}
 	for pos < stop {

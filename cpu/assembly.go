@@ -24,7 +24,7 @@ type kernel struct {
 	quick   bool // has a way without divisions (internal/gen/quick.go)
 	heads   bool // stores around the caches also in runs that begin within a cache line
 	chooses bool // chooses the parameters of runs itself
-	run     func(n int, f *frame)
+	run     func(n int, c *kernelCall)
 }
 
 // kernels are those of one op, best first.
@@ -76,7 +76,7 @@ func elementwiseRows(ks kernels, data int, definition func(Types) (Elementwise, 
 			k.forCalls(n, data, a, func(_, m int) { k.output(m, a) })
 		})
 		return func(n int, a *Args) {
-			if a.Runs.Steps == 0 || !k.runs(n, data, a) && !k.rows(n, data, a) {
+			if a.Runs.Steps == 0 || !k.tryRuns(n, data, a) && !k.tryRows(n, data, a) {
 				one(n, a)
 			}
 		}
@@ -95,11 +95,11 @@ func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) [
 				slow(n, pos, a)
 				return
 			}
-			f := &a.frame
-			f.wide = a.Wide
+			c := &a.call
+			c.wide = a.Wide
 			k.forCalls(n, data, a, func(at, m int) {
 				if a.Wide {
-					f.sum0, f.sum1 = a.Sums[0].At(int64(at)).P, a.Sums[1].At(int64(at)).P
+					c.sum0, c.sum1 = a.Sums[0].At(int64(at)).P, a.Sums[1].At(int64(at)).P
 					k.output(m, a)
 				} else {
 					k.stripe(m, int((pos+int64(at))%Lanes), a)
@@ -107,7 +107,7 @@ func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) [
 			})
 		}, int(k.compute.Size()))
 		return func(n int, pos int64, a *Args) {
-			if lane := int(pos % Lanes); a.Runs.Steps == 0 || lane > 0 && lane+n > Lanes || !k.groups(n, lane, data, a) {
+			if lane := int(pos % Lanes); a.Runs.Steps == 0 || lane > 0 && lane+n > Lanes || !k.tryGroups(n, lane, data, a) {
 				one(n, pos, a)
 			}
 		}
@@ -117,14 +117,14 @@ func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) [
 // stripe runs a kernel on m elements, the first of which belongs to a lane of
 // the scratch.
 func (k *kernel) stripe(m, lane int, a *Args) {
-	f, s, size := &a.frame, a.Scratch, int(k.compute.Size())
+	c, s, size := &a.call, a.Scratch, int(k.compute.Size())
 	begin := func(lane int) {
-		f.sum0, f.sum1 = unsafe.Add(unsafe.Pointer(&s.lanes[0]), lane*size), unsafe.Add(unsafe.Pointer(&s.lanes[1]), lane*size)
+		c.sum0, c.sum1 = unsafe.Add(unsafe.Pointer(&s.lanes[0]), lane*size), unsafe.Add(unsafe.Pointer(&s.lanes[1]), lane*size)
 	}
-	stream := f.stream
+	stream := c.stream
 	if lane != 0 {
 		head := min(Lanes-lane, m)
-		f.stream = false
+		c.stream = false
 		begin(lane)
 		k.part(head, head < m, a)
 		if m -= head; m == 0 {
@@ -135,17 +135,17 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 	// lanes are turned to begin, too.
 	turn := 0
 	if stream {
-		turn = misaligned(f.out, k.out)
+		turn = misaligned(c.out, k.out)
 	}
 	begin(0)
 	if turn >= m || turn == 0 {
-		f.stream = stream && turn == 0
+		c.stream = stream && turn == 0
 		k.part(m, false, a)
 		return
 	}
-	f.stream = false
+	c.stream = false
 	k.part(turn, true, a)
-	f.stream = true
+	c.stream = true
 	s.turnLanes(turn, size)
 	begin(0)
 	k.part(m-turn, false, a)
@@ -185,7 +185,7 @@ func (k *kernel) takes(n int, a *Args) bool {
 	return n == 1 || k.out == tensor.None || a.Out[0].P == nil || a.Out[0].Contiguous()
 }
 
-// forCalls cuts a run into calls of the kernel. It makes the frame for the m
+// forCalls cuts a run into calls of the kernel. It makes the call for the m
 // elements from at on, then calls run.
 func (k *kernel) forCalls(n, data int, a *Args, run func(at, m int)) {
 	for at := 0; at < n; {
@@ -193,21 +193,21 @@ func (k *kernel) forCalls(n, data int, a *Args, run func(at, m int)) {
 		run(at, m)
 		at += m
 	}
-	a.frame = frame{}
+	a.call = kernelCall{}
 }
 
-// output runs the kernel on the m elements of the frame. Stores around the
+// output runs the kernel on the m elements of the call. Stores around the
 // caches begin where the output is at a multiple of a register.
 func (k *kernel) output(m int, a *Args) {
-	f := &a.frame
-	if !f.stream {
+	c := &a.call
+	if !c.stream {
 		k.part(m, false, a)
 		return
 	}
-	head := min(m, misaligned(f.out, k.out))
-	f.stream = false
+	head := min(m, misaligned(c.out, k.out))
+	c.stream = false
 	k.part(head, head < m, a)
-	f.stream = true
+	c.stream = true
 	k.part(m-head, false, a)
 }
 
@@ -220,40 +220,40 @@ func misaligned(out unsafe.Pointer, d tensor.DType) int {
 // streamAlignment is the size of the largest register.
 const streamAlignment = 64
 
-// part runs the kernel on m elements. It moves the frame on where there are
+// part runs the kernel on m elements. It moves the call on where there are
 // more: a pointer past the end of memory must not be seen by the collector.
 func (k *kernel) part(m int, more bool, a *Args) {
-	f, rest := &a.frame, m%k.step
+	c, rest := &a.call, m%k.step
 	if whole := m - rest; whole > 0 {
-		k.run(whole, f)
+		k.run(whole, c)
 		if rest > 0 || more {
-			k.advance(whole, f)
+			k.advance(whole, c)
 		}
 	}
 	if rest > 0 {
 		k.finish(rest, a)
 		if more {
-			k.advance(rest, f)
+			k.advance(rest, c)
 		}
 	}
 }
 
-// advance moves the frame's pointers n elements on.
-func (k *kernel) advance(n int, f *frame) {
+// advance moves the call's pointers n elements on.
+func (k *kernel) advance(n int, c *kernelCall) {
 	size := int(k.compute.Size())
-	f.in0 = unsafe.Add(f.in0, n*int(k.in[0].Size()))
-	f.in1 = unsafe.Add(f.in1, n*int(k.in[1].Size()))
-	f.out = unsafe.Add(f.out, n*int(k.out.Size()))
-	if f.scales {
-		f.scale = unsafe.Add(f.scale, n*size)
+	c.in0 = unsafe.Add(c.in0, n*int(k.in[0].Size()))
+	c.in1 = unsafe.Add(c.in1, n*int(k.in[1].Size()))
+	c.out = unsafe.Add(c.out, n*int(k.out.Size()))
+	if c.scales {
+		c.scale = unsafe.Add(c.scale, n*size)
 	}
-	if f.zeros {
-		f.zero = unsafe.Add(f.zero, n*size)
+	if c.zeros {
+		c.zero = unsafe.Add(c.zero, n*size)
 	}
-	if f.sum0 != nil {
-		if !f.wide {
+	if c.sum0 != nil {
+		if !c.wide {
 			n %= Lanes
 		}
-		f.sum0, f.sum1 = unsafe.Add(f.sum0, n*size), unsafe.Add(f.sum1, n*size)
+		c.sum0, c.sum1 = unsafe.Add(c.sum0, n*size), unsafe.Add(c.sum1, n*size)
 	}
 }

@@ -9,9 +9,9 @@ import (
 // finish runs the kernel on fewer elements than its step: on copies that are
 // followed by zeros, of which only the elements' results are kept.
 func (k *kernel) finish(n int, a *Args) {
-	f, s := &a.frame, a.Scratch
-	g := &s.part.frame
-	*g = *f
+	c, s := &a.call, a.Scratch
+	g := &s.part.call
+	*g = *c
 	g.stream = false
 	size := int(k.compute.Size())
 	pad := func(number int, p *unsafe.Pointer, size int) {
@@ -25,16 +25,16 @@ func (k *kernel) finish(n int, a *Args) {
 	if k.in[1] != tensor.None {
 		pad(1, &g.in1, int(k.in[1].Size()))
 	}
-	if f.scales {
+	if c.scales {
 		pad(2, &g.scale, size)
 	}
-	if f.zeros {
+	if c.zeros {
 		pad(3, &g.zero, size)
 	}
 	g.out = unsafe.Pointer(&s.part.memory[4])
 	k.run(k.step, g)
 	if k.out != tensor.None {
-		copy(unsafe.Slice((*byte)(f.out), n*int(k.out.Size())), s.part.memory[4][:])
+		copy(unsafe.Slice((*byte)(c.out), n*int(k.out.Size())), s.part.memory[4][:])
 	}
-	*g = frame{}
+	*g = kernelCall{}
 }

@@ -242,7 +242,7 @@ var (
 )
 
 func converterOf[C Compute](d tensor.DType) *converters[C] {
-	return &pick[C, [tensor.Count]converters[C]](&converters32, &converters64)[d]
+	return &ofCompute[C, [tensor.Count]converters[C]](&converters32, &converters64)[d]
 }
 
 // Load fills dst with the span's elements, widened or rounded once to C.

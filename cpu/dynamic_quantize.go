@@ -28,7 +28,7 @@ func chooseRows(ks kernels) []Row[ChooseRuns[float32]] {
 			return nil, false
 		}
 		return func(n int, a *Args, to [2][]float32) bool {
-			if n*a.Runs.Steps > runsCall || a.Runs.Steps > maxRuns || !k.runs(n, 1, a) {
+			if n*a.Runs.Steps > runsCall || a.Runs.Steps > maxRuns || !k.tryRuns(n, 1, a) {
 				return false
 			}
 			runs := &a.Scratch.runs

@@ -25,9 +25,9 @@ type Args struct {
 	Sums [2]Span // of the compute type
 	Runs Runs
 	// Repeats says that further calls with these Args differ in addresses and in
-	// what lies there alone: a kernel may keep its frame for them.
+	// what lies there alone: a kernel may keep its call for them.
 	Repeats bool
-	frame   frame
+	call    kernelCall
 }
 
 // Runs says that a kernel takes many runs of n elements: Steps of each strand,
@@ -87,7 +87,7 @@ type Scratch struct {
 	weights weightScratch
 	part    struct {
 		memory [5][partSize * 8]byte
-		frame  frame
+		call   kernelCall
 	}
 }
 
@@ -99,8 +99,8 @@ func BlockOf[C Compute](s *Scratch, number, n int) []C {
 // Ints returns the first n elements of the integer block with a number.
 func (s *Scratch) Ints(number, n int) []int64 { return s.ints[number][:n] }
 
-// pick returns the one of two pointers that belongs to C.
-func pick[C Compute, F any](f32, f64 any) *F {
+// ofCompute returns the one of two pointers that belongs to C.
+func ofCompute[C Compute, F any](f32, f64 any) *F {
 	if unsafe.Sizeof(C(0)) == 8 {
 		return f64.(*F)
 	}
@@ -118,7 +118,7 @@ type operands[C Compute] struct {
 // holds zero points, which are rounded and clamped where they are learned
 // (of a float type), or -1.
 func forBlocks[C Compute](n int, a *Args, zeroPoint int, body func(b *operands[C])) {
-	b := pick[C, operands[C]](&a.Scratch.operands32, &a.Scratch.operands64)
+	b := ofCompute[C, operands[C]](&a.Scratch.operands32, &a.Scratch.operands64)
 	for at := 0; at < n; at += Block {
 		m := min(Block, n-at)
 		for k := range b.in {

@@ -1,56 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
-
-var rowSums = []rowSum{
-	{AVX512, tensor.F32, tensor.F32, 1, sumRowsAVX512F32, sumChosenAVX512F32},
-	{AVX512, tensor.F64, tensor.F64, 1, sumRowsAVX512F64, sumChosenAVX512F64},
-	{AVX512, tensor.BF16, tensor.BF16, 1, sumRowsAVX512BF16, sumChosenAVX512BF16},
-	{AVX512, tensor.F16, tensor.F16, 1, sumRowsAVX512F16, sumChosenAVX512F16},
-	{AVX512, tensor.F32, tensor.BF16, 1, sumRowsAVX512F32, nil},
-	{AVX512, tensor.F32, tensor.F16, 1, sumRowsAVX512F32, nil},
-	{AVX2, tensor.F32, tensor.F32, 16, sumRowsAVX2F32, sumChosenAVX2F32},
-	{AVX2, tensor.F64, tensor.F64, 8, sumRowsAVX2F64, sumChosenAVX2F64},
-	{AVX2, tensor.BF16, tensor.BF16, 16, sumRowsAVX2BF16, sumChosenAVX2BF16},
-	{AVX2, tensor.F16, tensor.F16, 16, sumRowsAVX2F16, sumChosenAVX2F16},
-	{AVX2, tensor.F32, tensor.BF16, 16, sumRowsAVX2F32, nil},
-	{AVX2, tensor.F32, tensor.F16, 16, sumRowsAVX2F32, nil},
-}
-
-var pairKernels = []pairKernel{
-	{AVX512, tensor.F32, 1, pairProductsAVX512F32},
-	{AVX512, tensor.BF16, 1, pairProductsAVX512BF16},
-	{AVX512, tensor.F16, 1, pairProductsAVX512F16},
-	{AVX2, tensor.F32, 8, pairProductsAVX2F32},
-	{AVX2, tensor.BF16, 8, pairProductsAVX2BF16},
-	{AVX2, tensor.F16, 8, pairProductsAVX2F16},
-}
-
-var rowDivisions = []rowDivision{
-	{AVX512, tensor.F32, divideRowAVX512F32},
-	{AVX512, tensor.F64, divideRowAVX512F64},
-	{AVX512, tensor.BF16, divideRowAVX512BF16},
-	{AVX512, tensor.F16, divideRowAVX512F16},
-	{AVX2, tensor.F32, divideRowAVX2F32},
-	{AVX2, tensor.F64, divideRowAVX2F64},
-	{AVX2, tensor.BF16, divideRowAVX2BF16},
-	{AVX2, tensor.F16, divideRowAVX2F16},
-}
-
-var bagMaxima = []bagMax{
-	{AVX512, tensor.F32, 1, bagMaxAVX512F32},
-	{AVX512, tensor.F64, 1, bagMaxAVX512F64},
-	{AVX512, tensor.BF16, 1, bagMaxAVX512BF16},
-	{AVX512, tensor.F16, 1, bagMaxAVX512F16},
-	{AVX2, tensor.F32, 16, bagMaxAVX2F32},
-	{AVX2, tensor.F64, 8, bagMaxAVX2F64},
-	{AVX2, tensor.BF16, 16, bagMaxAVX2BF16},
-	{AVX2, tensor.F16, 16, bagMaxAVX2F16},
-}
+import "unsafe"
 
 var outsideRows = []Row[IndexSearch]{
 	{"avx512", AVX512, always(IndexSearch{

@@ -8,11 +8,11 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// ChosenSums adds to rows of grad_weight what bags of mode=max chose from them, bag after bag, for some
-// columns: BagMaxBackward the other way round. Sums lie in grad_weight, which was cleared; those of
-// rows with a slot lie apart, with counts, as they may have several chunks or, of 16 bits, several terms.
-// With Late, which is for 16 bits, elements with one term lie in grad_weight, too, and a row gets a slot
-// when an element of it has another one. With Seen no row has a slot.
+// ChosenSums is BagMaxBackward the other way round: bag after bag, it adds elements of the bag's gradient
+// to the rows of grad_weight that they were chosen from, for some columns. Sums lie in grad_weight, which
+// was cleared. Those that may have several chunks or, of 16 bits, several terms lie apart, in a slot of their
+// row, beside counts of their terms. With Late, which is for 16 bits, a row gets its slot when an element of
+// it has a second term; first terms lie in grad_weight. With Seen no row has a slot.
 type ChosenSums[C Compute] struct {
 	Out    Span    // of row 0, from the first of the columns on
 	Apart  int64   // bytes from row to row

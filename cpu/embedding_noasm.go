@@ -2,17 +2,8 @@
 
 package cpu
 
-// rowSums are the generated sums of rows: none here.
-var rowSums []rowSum
-
 var (
-	pairKernels  []pairKernel
-	rowDivisions []rowDivision
-	bagMaxima    []bagMax
+	outsideRows []Row[IndexSearch]
+	widenRows   []Row[func(to []int64, from []int32)]
+	copyRows    []Row[func(*RowCopies)]
 )
-
-var outsideRows []Row[IndexSearch]
-
-var widenRows []Row[func(to []int64, from []int32)]
-
-var copyRows []Row[func(*RowCopies)]

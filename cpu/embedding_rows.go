@@ -9,7 +9,7 @@ import (
 
 // What stands between RowSums and the generated sums of rows.
 
-// rowSum is a generated sum of rows of one type, into those of one.
+// rowSum is a generated sum of rows of a type, into those of the same type or, of f32, of 16 bits.
 type rowSum struct {
 	needs   ISA
 	in, out tensor.DType
@@ -38,8 +38,9 @@ var narrower = map[tensor.DType]int{tensor.BF16: sumBF16, tensor.F16: sumF16}
 // embeddingRows makes the table: a row for each instruction set that has sums.
 func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
 	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
-		for i := range rowSums {
-			if s := &rowSums[i]; s.needs == isa && s.in == t.In[0] && s.out == t.Out[0] {
+		for _, s := range rowSums {
+			if s.needs == isa && s.in == t.In[0] && (s.out == t.Out[0] || s.in == tensor.F32 && narrower[t.Out[0]] != 0) {
+				s.out = t.Out[0]
 				slow, _ := definition(t)
 				inChunks := sumInChunks[float32]
 				if s.in == tensor.F64 {

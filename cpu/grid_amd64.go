@@ -1,11 +1,7 @@
 package cpu
 
-// The kernels of small images.
-var framedKernels = []framedKernel{
-	{AVX512, gridFramedLocateAVX512, gridFramedSampleAVX512, gridFramedSlopeAVX512},
-	{AVX2, gridFramedLocateAVX2, gridFramedSampleAVX2, gridFramedSlopeAVX2},
-}
-
-var gridFramedQuads = []framedQuad{gridFramedQuad2, gridFramedQuad3, gridFramedQuad4}
-
-var gridFramedAdds = []framedAdd{gridFramedAdd1, gridFramedAdd2, gridFramedAdd3, gridFramedAdd4}
+// Sums in a frame, by the number of channels: from 2 in quads, from 1 in planes.
+var (
+	gridFramedQuads = []framedQuad{gridFramedQuad2, gridFramedQuad3, gridFramedQuad4}
+	gridFramedAdds  = []framedAdd{gridFramedAdd1, gridFramedAdd2, gridFramedAdd3, gridFramedAdd4}
+)

@@ -92,19 +92,9 @@ func (k *gridKernel) setParameters(b *GridBlock, pitch int64, slopes bool) {
 // before, which are then in it for a second time; else zeros follow the positions.
 func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), lastAligned bool) *gridCells {
 	c := cellsOf(b.Scratch)
-	k.loadCoords(c, b)
-	whole := b.N - b.N%k.lanes
-	if whole < b.N {
-		for p := planeCoord; p < planeCoord+2; p++ {
-			if lastAligned {
-				copy(c[p][whole:whole+k.lanes], c[p][b.N-k.lanes:b.N])
-			} else {
-				clear(c[p][b.N : whole+k.lanes])
-			}
-		}
-	}
+	loadCells[float32](k.cells(), c, b, &b.Coords, lastAligned)
 	locate(c.start(), b.N)
-	b.goOn((*byte)(unsafe.Pointer(&c[planePair])), 1, k.lanes, lastAligned)
+	b.continuePlaces((*byte)(unsafe.Pointer(&c[planePair])), 1, k.lanes, lastAligned)
 	return c
 }
 
@@ -123,48 +113,6 @@ func setParameters[C Compute](params *[Block]C, g *Sampler) {
 			params[paramBeyond+axis] = s - 1
 		}
 	}
-}
-
-// loadCoords loads the coordinates of a block.
-func (k *gridKernel) loadCoords(c *gridCells, b *GridBlock) {
-	x, y := c.floats(planeCoord)[:b.N], c.floats(planeCoord + 1)[:b.N]
-	if !b.interleaved(b.Coords[0], b.Coords[1]) {
-		Load(x, b.Coords[0])
-		Load(y, b.Coords[1])
-		return
-	}
-	pairs := unsafe.Slice((*[2]float32)(b.Coords[0].P), b.N)
-	whole := b.N - b.N%k.lanes
-	if whole > 0 {
-		cellsFor(k.needs, tensor.F32).split[0]((*byte)(b.Coords[0].P), whole, c.start())
-	}
-	for i := whole; i < b.N; i++ {
-		x[i], y[i] = pairs[i][0], pairs[i][1]
-	}
-}
-
-// storeGradients stores the gradients of a block's coordinates.
-func (k *gridKernel) storeGradients(c *gridCells, b *GridBlock) {
-	gx, gy := c.floats(planeGrad)[:b.N], c.floats(planeGrad + 1)[:b.N]
-	x, y := b.Output.Row(0, 0), b.Output.Row(1, 0)
-	if !b.interleaved(x, y) {
-		Store(x, gx)
-		Store(y, gy)
-		return
-	}
-	pairs := unsafe.Slice((*[2]float32)(x.P), b.N)
-	whole := b.N - b.N%k.lanes
-	if whole > 0 {
-		cellsFor(k.needs, tensor.F32).join(c.start(), whole, (*byte)(x.P))
-	}
-	for i := whole; i < b.N; i++ {
-		pairs[i] = [2]float32{gx[i], gy[i]}
-	}
-}
-
-// interleaved reports whether x and y lie beside each other.
-func (b *GridBlock) interleaved(x, y Span) bool {
-	return x.DType == tensor.F32 && x.Stride == 8 && y.Stride == 8 && y.P == unsafe.Add(x.P, 4)
 }
 
 // otherKernels are those for blocks that pairs do not fit. Each reports whether
@@ -233,16 +181,5 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
 	}
 	k.combine(c.start(), b.N)
-	k.alignLast(c, b)
-	k.storeGradients(c, b)
-}
-
-// alignLast moves the gradients of the last vector, which is that of the last
-// positions, to where these are.
-func (k *gridKernel) alignLast(c *gridCells, b *GridBlock) {
-	if rest := b.N % k.lanes; rest > 0 {
-		for p := planeGrad; p < planeGrad+2; p++ {
-			copy(c[p][b.N-k.lanes:b.N], c[p][b.N-rest:])
-		}
-	}
+	storeGradients[float32](k.cells(), c, b)
 }

@@ -8,7 +8,7 @@ import "unsafe"
 func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]Span, lastAligned bool) {
 	whole := b.N - b.N%g.lanes
 	first := int64(0)
-	if besides[C](b.Dims, coords) && whole > 0 {
+	if interleaved[C](b.Dims, coords) && whole > 0 {
 		g.split[b.Dims-2]((*byte)(coords[0].P), whole, c.start())
 		first = int64(whole)
 	}
@@ -27,9 +27,9 @@ func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]
 	}
 }
 
-// besides reports whether the coordinates of a position lie side by side, and
+// interleaved reports whether the coordinates of a position lie side by side, and
 // those of the next one after them.
-func besides[C Compute](dims int, coords *[3]Span) bool {
+func interleaved[C Compute](dims int, coords *[3]Span) bool {
 	size := int64(unsafe.Sizeof(C(0)))
 	for axis := range dims {
 		x := &coords[axis]
@@ -60,7 +60,7 @@ func storeCoords[C Compute](g *gatherCell, c *gridCells, b *GridBlock, planes *[
 		out[axis] = b.Output.Row(int64(axis), 0)
 	}
 	switch x, y, z := planes[0], planes[1], planes[2]; {
-	case !besides[C](b.Dims, &out):
+	case !interleaved[C](b.Dims, &out):
 		for axis := range b.Dims {
 			Store(out[axis], planes[axis][:b.N])
 		}

@@ -57,7 +57,7 @@ func shifts[C Compute](b *GridBlock, t *taps[C]) (v, q [3][]C) {
 		v[axis], q[axis] = BlockOf[C](b.Scratch, secondBlocks+axis, b.N), BlockOf[C](b.Scratch, shiftBlocks+axis, b.N)
 		Load(v[axis], b.Second.Coords[axis])
 		for j, x := range v[axis] {
-			if q[axis][j] = 0; !t.still(&b.Sampler, axis, j) {
+			if q[axis][j] = 0; !t.isStill(&b.Sampler, axis, j) {
 				q[axis][j] = x * t.K[axis][j]
 			}
 		}
@@ -121,9 +121,9 @@ func gridDoubleGo[C Compute](b *GridBlock) {
 	for i := range t.Count {
 		if b.Second.hasInput() {
 			ofU.Pixel[i] = intPart(b.Scratch, &b.Sampler, pixelBlocks, i, b.N)
-			u.Input.Offsets(ofU.Pixel[i], t.Pixel[i], &b.Sampler)
+			u.Input.offsets(ofU.Pixel[i], t.Pixel[i], &b.Sampler)
 		}
-		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+		b.Input.offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
 	if b.Second.Output.DType != tensor.None {
 		tangents(b, &u, &t, &ofU, v)
@@ -149,7 +149,7 @@ func tangents[C Compute](b, u *GridBlock, t, ofU *taps[C], v [3][]C) {
 			addInto(y, y, value)
 		}
 		if b.Second.hasCoords() {
-			sums.one(c, t, ones)
+			sums.setTotals(c, t, ones)
 			for axis := range b.Dims {
 				sums.combine(slope, axis, t)
 				for j, s := range slope {
@@ -161,8 +161,8 @@ func tangents[C Compute](b, u *GridBlock, t, ofU *taps[C], v [3][]C) {
 	}
 }
 
-// one puts the sums of a single channel into the totals.
-func (g *groupSums[C]) one(c int64, t *taps[C], dy []C) {
+// setTotals makes the totals those of a single channel.
+func (g *groupSums[C]) setTotals(c int64, t *taps[C], dy []C) {
 	if g.b.Mode == Nearest {
 		return
 	}
@@ -235,12 +235,12 @@ func bendLists(g *Sampler) *[3][]difference {
 // the second derivative, times the coordinate's own derivative.
 func (g *groupSums[C]) addBends(slopes []C, axis int, t *taps[C], q [3][]C) {
 	for j := range slopes {
-		if !t.any(j) || t.still(&g.b.Sampler, axis, j) {
+		if !t.hasTap(j) || t.isStill(&g.b.Sampler, axis, j) {
 			continue
 		}
 		var sum C
 		for other := range g.b.Dims {
-			if other == axis && g.b.Mode == Bilinear || t.still(&g.b.Sampler, other, j) {
+			if other == axis && g.b.Mode == Bilinear || t.isStill(&g.b.Sampler, other, j) {
 				continue
 			}
 			sum += C(q[other][j] * g.bend(axis, other, j, t))

@@ -38,7 +38,7 @@ func (b *GridBlock) wantsAll() bool {
 // doublePairs takes a block's channels once for both gradients.
 func (k *gridKernel) doublePairs(b *GridBlock) {
 	c := k.locatePairs(b, true)
-	loadCells[float32](cellsFor(k.needs, tensor.F32), c, b, &b.Second.Coords, true)
+	loadCells[float32](k.cells(), c, b, &b.Second.Coords, true)
 	for p := planeSums; p < planeSums+5; p++ {
 		clear(c[p][:])
 	}
@@ -50,13 +50,12 @@ func (k *gridKernel) doublePairs(b *GridBlock) {
 	}
 	k.combine(c.start(), b.N)
 	k.bend(c.start(), b.N)
-	k.alignLast(c, b)
-	k.storeGradients(c, b)
+	storeGradients[float32](k.cells(), c, b)
 }
 
 // doubleGather is doubleBlock by gathers; it reports whether it was possible.
 func doubleGather[C Compute](k *gridKernel, b *GridBlock) bool {
-	g, t, second := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype), &b.Second
+	g, t, second := k.cells(), typeFor(k.needs, k.dtype), &b.Second
 	if !readsInput[C](b, g.lanes) {
 		return false
 	}
@@ -113,7 +112,7 @@ func nearestGather[C Compute](g *gatherCell, t *gatherType, c *gridCells, b *Gri
 		}
 	}
 	if b.Output.DType != tensor.None {
-		storeGathered[C](g, c, b)
+		storeGradients[C](g, c, b)
 	}
 }
 
@@ -148,7 +147,7 @@ func slopesGather[C Compute](g *gatherCell, t *gatherType, c *gridCells, b *Grid
 		sumTerms[C](c, b, t.bends[b.Dims-2], bendKinds[b.Dims-2])
 		g.bend[b.Dims-2](c.start(), b.N)
 	}
-	storeGathered[C](g, c, b)
+	storeGradients[C](g, c, b)
 }
 
 // bendKinds are how many second differences there are in an image, in a volume.

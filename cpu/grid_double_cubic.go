@@ -36,7 +36,7 @@ type doubleCubic[C Compute] struct {
 
 // newDoubleCubic completes cells that were located with their slopes.
 func newDoubleCubic[C Compute](k *gridKernel, b *GridBlock, c *gridCells, lastAligned bool) doubleCubic[C] {
-	d := doubleCubic[C]{b: b, c: c, g: cellsFor(k.needs, k.dtype.Compute()), t: typeFor(k.needs, k.dtype)}
+	d := doubleCubic[C]{b: b, c: c, g: k.cells(), t: typeFor(k.needs, k.dtype)}
 	d.terms, d.combine, _ = d.t.gradient(d.g, b)
 	d.n = (b.N + d.g.lanes - 1) / d.g.lanes * d.g.lanes
 	scale := planeOf[C](c, planeParams)[paramK : paramK+3 : paramK+3]
@@ -155,7 +155,7 @@ func (d *doubleCubic[C]) secondSlopes() {
 		}
 		d.addBends()
 	}
-	storeGathered[C](d.g, d.c, b)
+	storeGradients[C](d.g, d.c, b)
 }
 
 // bendPlane is where the second derivatives along two axes are.

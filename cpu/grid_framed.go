@@ -167,8 +167,7 @@ func (g GridFramed) Gradients(b *GridBlock, input bool) bool {
 	c := f.locate(g.k, b, g.f.locate, true, true)
 	g.f.slope(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, 0))), int(f.pitch*4), int(f.plane*4),
 		(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
-	g.k.alignLast(c, b)
-	g.k.storeGradients(c, b)
+	storeGradients[float32](g.k.cells(), c, b)
 	if !input {
 		return true
 	}

@@ -97,6 +97,9 @@ func cellsFor(needs ISA, compute tensor.DType) *gatherCell {
 	panic("no kernels of gathers")
 }
 
+// cells are those of the images' compute type.
+func (k *gridKernel) cells() *gatherCell { return cellsFor(k.needs, k.dtype.Compute()) }
+
 func typeFor(needs ISA, dtype tensor.DType) *gatherType {
 	for i := range gatherTypes {
 		if g := &gatherTypes[i]; g.needs == needs && g.dtype == dtype {
@@ -198,13 +201,13 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, lastAligned bool) *gri
 		locate = g.cubic[b.Dims-2].locate
 	}
 	locate(c.start(), b.N)
-	b.goOn(placesOf[C](c), b.Taps(), g.lanes, lastAligned)
+	b.continuePlaces(placesOf[C](c), b.Taps(), g.lanes, lastAligned)
 	return c
 }
 
 // sampleGather is sampleBlock by gathers; it reports whether it was possible.
 func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
-	g, t := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype)
+	g, t := k.cells(), typeFor(k.needs, k.dtype)
 	if !readsInput[C](b, g.lanes) || !b.Output.Contiguous() {
 		return false
 	}
@@ -225,7 +228,7 @@ func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
 
 // gradientGather is gradientBlock by gathers.
 func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
-	g, t := cellsFor(k.needs, k.dtype.Compute()), typeFor(k.needs, k.dtype)
+	g, t := k.cells(), typeFor(k.needs, k.dtype)
 	if !readsInput[C](b, g.lanes) || !b.GradOutput.Contiguous() {
 		return false
 	}
@@ -233,7 +236,7 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 	terms, combine, kinds := t.gradient(g, b)
 	sumTerms[C](c, b, terms, kinds)
 	combine(c.start(), b.N)
-	storeGathered[C](g, c, b)
+	storeGradients[C](g, c, b)
 	return true
 }
 
@@ -257,8 +260,8 @@ func sumTerms[C Compute](c *gridCells, b *GridBlock, terms gridTerms, kinds int)
 	}
 }
 
-// storeGathered stores the gradients that lie in cells.
-func storeGathered[C Compute](g *gatherCell, c *gridCells, b *GridBlock) {
+// storeGradients stores the gradients that lie in cells.
+func storeGradients[C Compute](g *gatherCell, c *gridCells, b *GridBlock) {
 	var grads [3]*[Block]C
 	for axis := range b.Dims {
 		grad := planeOf[C](c, planeGrad+axis)

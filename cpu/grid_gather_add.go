@@ -13,14 +13,14 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock, along 
 	if !takesPixels[C](s.g) {
 		return false
 	}
-	g := cellsFor(k.needs, k.dtype.Compute())
+	g := k.cells()
 	addPlaced(k, g, s, b, locatePixels[C](g, b, along), along)
 	return true
 }
 
 // addBoth makes the grid's gradient of a block, too, for which it is located once where that is possible.
 func addBoth[C Compute](k *gridKernel, definition GridScatterKernel[C], s *GridScatter[C], b *GridBlock) {
-	g := cellsFor(k.needs, k.dtype.Compute())
+	g := k.cells()
 	steps := pixelSteps(s.g)
 	// In both, places are the same, but not those that follow the last position of what is no whole vector.
 	once := b.N%g.lanes == 0 && takesGather[C](s.g, &steps) && readsInput[C](b, g.lanes) && slices.Equal(b.found.steps[:b.Dims], steps[:b.Dims])

@@ -11,9 +11,9 @@ type Joined struct {
 	Input, GradOutput, Output int64 // bytes from one image to the next
 }
 
-// goOn has places, a plane for each tap, go on from image to image; a negative one is of no pixel.
+// continuePlaces has places, a plane for each tap, go on from image to image; a negative one is of no pixel.
 // Behind the whole vectors are those of the last positions, or of none: see locateBlock.
-func (b *GridBlock) goOn(places *byte, taps, lanes int, lastAligned bool) {
+func (b *GridBlock) continuePlaces(places *byte, taps, lanes int, lastAligned bool) {
 	j := &b.Joined
 	if j.Images == 0 {
 		return

@@ -2,16 +2,10 @@
 
 package cpu
 
-// The generated kernels of grid_sample: none here.
+// The kernels of frames: none here.
 var (
-	gridKernels []gridKernel
-
-	framedKernels   []framedKernel
 	gridFramedAdds  []framedAdd
 	gridFramedQuads []framedQuad
-
-	gatherTypes []gatherType
-	gatherCells []gatherCell
 )
 
 func gridFramedCount(*byte, int, *uint8) int { panic("no kernels") }

@@ -45,7 +45,7 @@ func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 	if b.Input.ChannelStride != size || !SamplesRows(k.dtype, b.Mode, b.Channels) || !asRows && !b.Output.Contiguous() || !readsInput[C](b, 1) {
 		return false
 	}
-	c := locateInput[C](cellsFor(k.needs, k.dtype.Compute()), b, false, false)
+	c := locateInput[C](k.cells(), b, false, false)
 	taps := (*tapRows[C])(unsafe.Pointer(&b.Scratch.columns[1]))
 	known := taps.list(c, 1<<b.Dims, b.N)
 	if b.last(&b.found.steps)*size <= nearBytes {
@@ -119,7 +119,7 @@ func slopesOfRows(k *gridKernel, b *GridBlock) bool {
 	if b.Input.ChannelStride != size || !SlopesRows(k.dtype, b.Mode, b.Channels) || !readsInput[float32](b, 1) {
 		return false
 	}
-	g := cellsFor(k.needs, tensor.F32)
+	g := k.cells()
 	c := locateInput[float32](g, b, false, false)
 	zeros := b.Scratch.columns[1][:b.Channels*size/8]
 	clear(zeros)

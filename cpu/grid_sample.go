@@ -14,21 +14,6 @@ type Image struct {
 // Channel returns the start of channel c.
 func (m Image) Channel(c int64) unsafe.Pointer { return unsafe.Add(m.P, c*m.ChannelStride) }
 
-// offsets turns row-major pixel numbers into byte offsets.
-func (m Image) offsets(dst, pixels []int64, size [3]int64, dims int) {
-	for i, p := range pixels {
-		dst[i] = outside
-		if p == outside {
-			continue
-		}
-		dst[i] = 0
-		for axis := range dims {
-			dst[i] += p % size[axis] * m.AxisStride[axis]
-			p /= size[axis]
-		}
-	}
-}
-
 // compact reports whether pixel numbers times the element size are offsets.
 func (m Image) compact(size [3]int64, dims int) bool {
 	stride := m.DType.Size()
@@ -41,19 +26,28 @@ func (m Image) compact(size [3]int64, dims int) bool {
 	return true
 }
 
-// Offsets fills dst with the byte offsets of the taps' pixels.
-func (m Image) Offsets(dst, pixels []int64, g *Sampler) {
-	if !m.compact(g.Size, g.Dims) {
-		m.offsets(dst, pixels, g.Size, g.Dims)
-		return
-	}
-	size := m.DType.Size()
+// offsets turns row-major pixel numbers into byte offsets.
+func (m Image) offsets(dst, pixels []int64, g *Sampler) {
+	size, compact := m.DType.Size(), m.compact(g.Size, g.Dims)
 	for i, p := range pixels {
-		dst[i] = p * size
-		if p == outside {
+		switch {
+		case p == outside:
 			dst[i] = outside
+		case compact:
+			dst[i] = p * size
+		default:
+			dst[i] = m.offset(p, g)
 		}
 	}
+}
+
+// offset returns the byte offset of the pixel with a row-major number.
+func (m Image) offset(pixel int64, g *Sampler) (bytes int64) {
+	for axis := range g.Dims {
+		bytes += pixel % g.Size[axis] * m.AxisStride[axis]
+		pixel /= g.Size[axis]
+	}
+	return bytes
 }
 
 // GridBlock is a run of consecutive positions (along the innermost axis) of one
@@ -122,7 +116,7 @@ func gridSampleGo[C Compute](b *GridBlock) {
 	t := newTaps[C](&b.Sampler, b.N, b.Scratch)
 	locate(&b.Sampler, b.Coords, &t)
 	for i := range t.Count {
-		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+		b.Input.offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
 	y := BlockOf[C](b.Scratch, tapBlocks+1, b.N)
 	for c := range b.Channels {

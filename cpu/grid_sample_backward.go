@@ -54,7 +54,7 @@ func gridGradientGo[C Compute](b *GridBlock) {
 	t := newTaps[C](&b.Sampler, b.N, b.Scratch)
 	locate(&b.Sampler, b.Coords, &t)
 	for i := range t.Count {
-		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+		b.Input.offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
 	sums := slopeSums[C](b)
 	sums.add(&t)
@@ -119,7 +119,7 @@ func (g *groupSums[C]) addGroup(first int64, t *taps[C]) {
 	for visit := range groupSize {
 		c := first + int64(bits.Reverse8(uint8(visit))>>4)
 		if c >= g.b.Channels {
-			g.none()
+			g.clearTerms()
 		} else {
 			Load(dy, g.b.GradOutput.Row(c, 0))
 			g.terms(c, t, dy)
@@ -132,8 +132,8 @@ func (g *groupSums[C]) addGroup(first int64, t *taps[C]) {
 	}
 }
 
-// none puts terms of +0 there, for a channel that does not exist.
-func (g *groupSums[C]) none() {
+// clearTerms puts terms of +0 there, for a channel that does not exist.
+func (g *groupSums[C]) clearTerms() {
 	for axis, list := range g.lists {
 		for i := range list {
 			clear(g.block(axis, i, 0))
@@ -188,7 +188,7 @@ func (g *groupSums[C]) combine(out []C, axis int, t *taps[C]) {
 	for j := range out {
 		out[j] = 0
 		switch k := t.K[axis][j]; {
-		case !t.any(j) || t.still(&g.b.Sampler, axis, j):
+		case !t.hasTap(j) || t.isStill(&g.b.Sampler, axis, j):
 		case g.b.Mode == Bicubic:
 			out[j] = g.total(axis, 0)[j] * k
 		case g.b.Mode == Bilinear:
@@ -197,8 +197,8 @@ func (g *groupSums[C]) combine(out []C, axis int, t *taps[C]) {
 	}
 }
 
-// any reports whether a position has a tap.
-func (t *taps[C]) any(j int) bool {
+// hasTap reports whether a position has a tap.
+func (t *taps[C]) hasTap(j int) bool {
 	for i := range t.Count {
 		if t.Pixel[i][j] != outside {
 			return true
@@ -207,9 +207,9 @@ func (t *taps[C]) any(j int) bool {
 	return false
 }
 
-// still reports whether a coordinate has no derivative, because of the padding
+// isStill reports whether a coordinate has no derivative, because of the padding
 // or because it is no number.
-func (t *taps[C]) still(g *Sampler, axis, j int) bool {
+func (t *taps[C]) isStill(g *Sampler, axis, j int) bool {
 	k := t.K[axis][j]
 	return k != k || k == 0 && g.Mode == Bilinear && g.Padding != Zeros
 }

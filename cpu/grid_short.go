@@ -37,7 +37,7 @@ func (k *gridKernel) short(b *GridBlock) *GridBlock {
 func (b *GridBlock) forget() { *b = GridBlock{} }
 
 // vector is how many positions a vector of the kernels has.
-func (k *gridKernel) vector() int { return cellsFor(k.needs, k.dtype.Compute()).lanes }
+func (k *gridKernel) vector() int { return k.cells().lanes }
 
 // isShort reports whether kernels take a copy of a block with these rows.
 func (k *gridKernel) isShort(b *GridBlock, apart bool) bool {

@@ -49,17 +49,32 @@ type matmulType struct {
 	turn   turnTile
 }
 
-func newMatmulType(needs ISA, other tensor.DType, lanes int64, whole, half, wide matmulRun, turned, turnedWide matmulTurnedRun, turn turnTile) matmulType {
-	panels := newMatmulPanels(needs, lanes, whole, half)
-	panels.wide, panels.wideRows = matmulKernel{4 * lanes, wide}, 2
-	if needs >= AVX512 {
-		panels.wide.columns, panels.wideRows = 8*lanes, 6 // there are registers for them
+// matmulFunctions are what is generated for a type of b.
+type matmulFunctions struct {
+	needs              ISA
+	other              tensor.DType
+	lanes              int64
+	whole, half, wide  matmulRun
+	turned, turnedWide matmulTurnedRun
+	turn               turnTile
+}
+
+var matmulTypes = newMatmulTypes()
+
+func newMatmulTypes() (types []matmulType) {
+	for _, f := range matmulKernels {
+		panels := newMatmulPanels(f.needs, f.lanes, f.whole, f.half)
+		panels.wide, panels.wideRows = matmulKernel{4 * f.lanes, f.wide}, 2
+		if f.needs >= AVX512 {
+			panels.wide.columns, panels.wideRows = 8*f.lanes, 6 // there are registers for them
+		}
+		t := matmulType{f.needs, f.other, panels, newMatmulTurned(f.needs, f.lanes, f.turned, f.turnedWide), f.turn}
+		if f.needs < AVX512 && f.other.Size() == 2 {
+			t.turned.farRows = 2 // their chains take longer than memory
+		}
+		types = append(types, t)
 	}
-	t := matmulType{needs, other, panels, newMatmulTurned(needs, lanes, turned, turnedWide), turn}
-	if needs < AVX512 && other.Size() == 2 {
-		t.turned.farRows = 2 // their chains take longer than memory
-	}
-	return t
+	return types
 }
 
 func matmulTypeFor(isa ISA, other tensor.DType) *matmulType {

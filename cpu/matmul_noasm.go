@@ -2,8 +2,4 @@
 
 package cpu
 
-var (
-	matmulTypes   []matmulType
-	matmulDotRows []Row[MatmulRow]
-	matmulBatches []matmulBatchKernel
-)
+var matmulDotRows []Row[MatmulRow]

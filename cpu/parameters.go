@@ -6,24 +6,24 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// How operands and parameters get into a kernel's frame.
+// How operands and parameters get into the call of a kernel.
 
-// load makes the frame for the elements from at on. It returns how many of
+// load makes the call for the elements from at on. It returns how many of
 // them it holds for.
 func (k *kernel) load(a *Args, data, at, n int) int {
-	f := &a.frame
+	c := &a.call
 	if k.compute == tensor.F64 {
-		return load[float64](k, f, a, data, at, n)
+		return load[float64](k, c, a, data, at, n)
 	}
-	return load[float32](k, f, a, data, at, n)
+	return load[float32](k, c, a, data, at, n)
 }
 
-func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
-	setEverywhere[C](k, f, a)
-	f.stream = a.Stream && k.writes(a)
-	f.ahead = a.Ahead
+func load[C Compute](k *kernel, c *kernelCall, a *Args, data, at, n int) int {
+	setEverywhere[C](k, c, a)
+	c.stream = a.Stream && k.writes(a)
+	c.ahead = a.Ahead
 	limit := callSize
-	in := [2]*unsafe.Pointer{&f.in0, &f.in1}
+	in := [2]*unsafe.Pointer{&c.in0, &c.in1}
 	for i, d := range k.in {
 		if d == tensor.None {
 			continue
@@ -33,24 +33,24 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 			*in[i], limit = unsafe.Pointer(&a.Scratch.zeros), paramBlock
 		}
 	}
-	f.out = a.Out[0].At(int64(at)).P
-	if f.out == nil && k.out != tensor.None {
-		f.out, limit = unsafe.Pointer(&a.Scratch.unused), paramBlock
+	c.out = a.Out[0].At(int64(at)).P
+	if c.out == nil && k.out != tensor.None {
+		c.out, limit = unsafe.Pointer(&a.Scratch.unused), paramBlock
 	}
 	if a.In[data].P == nil {
 		return limit // no parameters
 	}
-	f.scale, f.scales, limit = param[C](a, data, 0, at, n, limit)
-	f.zero, f.zeros, limit = param[C](a, data+1, 1, at, n, limit)
+	c.scale, c.scales, limit = param[C](a, data, 0, at, n, limit)
+	c.zero, c.zeros, limit = param[C](a, data+1, 1, at, n, limit)
 	return limit
 }
 
-// setEverywhere puts what holds for all elements into the frame.
-func setEverywhere[C Compute](k *kernel, f *frame, a *Args) {
-	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
-	f.reciprocal = a.Attrs.Reciprocal
-	f.half, f.kind = k.half, k.kind
-	f.float8 = float8Words(k)
+// setEverywhere puts what holds for all elements into the call.
+func setEverywhere[C Compute](k *kernel, c *kernelCall, a *Args) {
+	*(*C)(unsafe.Pointer(&c.lo)), *(*C)(unsafe.Pointer(&c.hi)) = C(a.Lo), C(a.Hi)
+	c.reciprocal = a.Attrs.Reciprocal
+	c.half, c.kind = k.half, k.kind
+	c.float8 = float8Words(k)
 }
 
 // param makes a parameter, operand k, for the elements from at on. It returns

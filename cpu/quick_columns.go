@@ -12,10 +12,10 @@ const quickRows = 32
 // farAhead is how many bytes before an element of such rows is read its line is asked for.
 const farAhead = 1 << 14
 
-// rows runs the kernel on runs that have the same parameters, some of them one for each
+// tryRows runs the kernel on runs that have the same parameters, some of them one for each
 // element, if it can.
-func (k *kernel) rows(n, data int, a *Args) bool {
-	r, f, out := &a.Runs, &a.frame, len(a.In)
+func (k *kernel) tryRows(n, data int, a *Args) bool {
+	r, c, out := &a.Runs, &a.call, len(a.In)
 	if !a.Ready || r.Strands != 1 || r.Step[data]|r.Step[data+1] != 0 || n%k.step != 0 || n > callSize || !k.takes(n, a) || k.lacks(a, n) {
 		return false
 	}
@@ -35,19 +35,19 @@ func (k *kernel) rows(n, data int, a *Args) bool {
 			if quick && step == 0 {
 				columns = k.quickColumns(m, a)
 			}
-			f.columns, f.rows = columns, min(most, r.Steps-step)
-			if quick && f.ahead != 0 {
-				f.ahead = max(1, farAhead/(m*int(k.in[0].Size()))) * int(r.Step[0])
+			c.columns, c.rows = columns, min(most, r.Steps-step)
+			if quick && c.ahead != 0 {
+				c.ahead = max(1, farAhead/(m*int(k.in[0].Size()))) * int(r.Step[0])
 			}
-			f.in0, f.out = unsafe.Add(f.in0, step*int(r.Step[0])), unsafe.Add(f.out, step*int(r.Step[out]))
+			c.in0, c.out = unsafe.Add(c.in0, step*int(r.Step[0])), unsafe.Add(c.out, step*int(r.Step[out]))
 			if data > 1 {
-				f.in1 = unsafe.Add(f.in1, step*int(r.Step[1]))
+				c.in1 = unsafe.Add(c.in1, step*int(r.Step[1]))
 			}
-			f.in0Step, f.in1Step, f.outStep = int(r.Step[0]), int(r.Step[1]), int(r.Step[out])
-			k.run(m, f)
+			c.in0Step, c.in1Step, c.outStep = int(r.Step[0]), int(r.Step[1]), int(r.Step[out])
+			k.run(m, c)
 		}
 	}
-	a.frame = frame{}
+	a.call = kernelCall{}
 	return true
 }
 
@@ -58,19 +58,19 @@ func (k *kernel) takesColumns(n, data int, a *Args) bool {
 		!a.Attrs.Reciprocal && smallBound(float32(a.Lo)) && smallBound(float32(a.Hi))
 }
 
-// quickColumns makes what quick codes of the frame's first n elements need; nil where they may have none.
+// quickColumns makes what quick codes of the call's first n elements need; nil where they may have none.
 func (k *kernel) quickColumns(n int, a *Args) unsafe.Pointer {
 	const vector = 8
-	f := &a.frame
-	p, zero, step := a.Scratch.quick.aligned(), (*float32)(f.zero), 4*vector
-	if !f.zeros {
+	c := &a.call
+	p, zero, step := a.Scratch.quick.aligned(), (*float32)(c.zero), 4*vector
+	if !c.zeros {
 		all := BlockOf[float32](a.Scratch, 0, vector)
 		for i := range all {
 			all[i] = *zero
 		}
 		zero, step = &all[0], 0
 	}
-	if !quickColumnParams(n-n%vector, (*float32)(f.scale), zero, step, p, float32(a.Lo), float32(a.Hi)) {
+	if !quickColumnParams(n-n%vector, (*float32)(c.scale), zero, step, p, float32(a.Lo), float32(a.Hi)) {
 		return nil
 	}
 	return unsafe.Pointer(p)

@@ -6,13 +6,13 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// renorm is a way to compute Renorm.
-type renorm = func(row Span, n int64, p, maxNorm float64, s *Scratch)
+// RowRenorm is a way to compute Renorm.
+type RowRenorm = func(row Span, n int64, p, maxNorm float64, s *Scratch)
 
 // Renorm scales a row of n elements so that its p-norm is at most maxNorm:
 // the norm in Stripe order, the factor maxNorm / (norm + 1e-7) where the norm
 // exceeds maxNorm (NUMERICS.md, section 5).
-var Renorm = tableOf(byCompute[renorm](renormGo[float32], renormGo[float64]), func(isa ISA, t Types) (renorm, bool) {
+var Renorm = tableOf(byCompute[RowRenorm](renormGo[float32], renormGo[float64]), func(isa ISA, t Types) (RowRenorm, bool) {
 	if t.Compute == tensor.F64 {
 		return renormBy(isa, t, FoldRows[float64]())
 	}

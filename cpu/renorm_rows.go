@@ -17,8 +17,8 @@ type normKernel struct {
 	scale                func(x *byte, n int, factor *byte)
 }
 
-// of returns the kernel of a norm, nil if there is none.
-func (k *normKernel) of(p float64) func(x *byte, stripes int, lanes *byte) {
+// terms returns the kernel of the terms of a norm, nil if there is none.
+func (k *normKernel) terms(p float64) func(x *byte, stripes int, lanes *byte) {
 	switch {
 	case p == 1:
 		return k.abs
@@ -33,12 +33,12 @@ func (k *normKernel) of(p float64) func(x *byte, stripes int, lanes *byte) {
 }
 
 // renormBy returns a row of Renorm.
-func renormBy[C Compute](isa ISA, t Types, fold []Row[Fold[C]]) (renorm, bool) {
+func renormBy[C Compute](isa ISA, t Types, fold []Row[Fold[C]]) (RowRenorm, bool) {
 	for i := range normKernels {
 		if k := &normKernels[i]; k.needs == isa && k.dtype == t.In[0] {
 			sum, _ := PickUpTo(fold, isa, t)
 			return func(row Span, n int64, p, maxNorm float64, s *Scratch) {
-				if k.of(p) == nil || !row.Contiguous() {
+				if k.terms(p) == nil || !row.Contiguous() {
 					renormGo[C](row, n, p, maxNorm, s)
 				} else if factor, ok := factorOf(kernelNorm(k, row, n, p, sum, s), maxNorm); ok {
 					scaleBy(k, row, n, factor, s)
@@ -50,7 +50,7 @@ func renormBy[C Compute](isa ISA, t Types, fold []Row[Fold[C]]) (renorm, bool) {
 }
 
 func kernelNorm[C Compute](k *normKernel, row Span, n int64, p float64, fold Fold[C], s *Scratch) C {
-	lanes, tree, terms, size := LanesOf[C](s, 0), TreeOf[C](s, 0), k.of(p), row.Stride
+	lanes, tree, terms, size := LanesOf[C](s, 0), TreeOf[C](s, 0), k.terms(p), row.Stride
 	inf := math.IsInf(p, 1)
 	clear(lanes[:])
 	for start := int64(0); start < n; start += StripeBlock {

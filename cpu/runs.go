@@ -72,34 +72,34 @@ func (a *Args) move(r *Runs, step, strand, by int) {
 	}
 }
 
-// groups runs a striped kernel on many groups, from a lane on, if it can.
-func (k *kernel) groups(n, lane, data int, a *Args) bool {
+// tryGroups runs a striped kernel on many groups, from a lane on, if it can.
+func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 	s, size := a.Scratch, int(k.compute.Size())
-	a.frame.sum0 = s.lanesOfGroup(0, 0, size)
+	a.call.sum0 = s.lanesOfGroup(0, 0, size)
 	if !a.Runs.Keep {
-		clear(unsafe.Slice((*byte)(a.frame.sum0), a.Runs.Steps*2*Lanes*size))
+		clear(unsafe.Slice((*byte)(a.call.sum0), a.Runs.Steps*2*Lanes*size))
 	}
 	a.Runs.lane = lane
-	done := k.runs(n, data, a)
-	a.frame.sum0, a.Runs.lane = nil, 0
+	done := k.tryRuns(n, data, a)
+	a.call.sum0, a.Runs.lane = nil, 0
 	return done
 }
 
-// runs runs the kernel on many runs, if it can.
-func (k *kernel) runs(n, data int, a *Args) bool {
-	r, f := &a.Runs, &a.frame
-	if f.steps > 0 { // the frame of the call before
-		k.loadRuns(a, n, data, 0, f.steps)
-		f.in0, f.in1, f.out = k.start(a, &a.In[0], k.in[0]), k.start(a, &a.In[1], k.in[1]), k.start(a, &a.Out[0], k.out)
-		k.run(n, f)
-		f.forget()
+// tryRuns runs the kernel on many runs, if it can.
+func (k *kernel) tryRuns(n, data int, a *Args) bool {
+	r, c := &a.Runs, &a.call
+	if c.steps > 0 { // that of the run before
+		k.loadRuns(a, n, data, 0, c.steps)
+		c.in0, c.in1, c.out = k.start(a, &a.In[0], k.in[0]), k.start(a, &a.In[1], k.in[1]), k.start(a, &a.Out[0], k.out)
+		k.run(n, c)
+		c.forget()
 		return true
 	}
 	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a, n) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
 		return false
 	}
-	f.stream, f.heads = k.streams(a)
-	f.ahead, f.strands, f.paramsStep = a.Ahead, r.Strands, r.Strands*int(k.compute.Size())
+	c.stream, c.heads = k.streams(a)
+	c.ahead, c.strands, c.paramsStep = a.Ahead, r.Strands, r.Strands*int(k.compute.Size())
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
 		steps := min(most, r.Steps-step)
@@ -107,14 +107,14 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 		for at := 0; at < n; {
 			m := min(n-at, runsCall/r.Strands)
 			k.operands(a, step, at, m)
-			k.run(m, f)
+			k.run(m, c)
 			at += m
 		}
 	}
 	if a.Repeats && !a.Stream && r.Steps <= most && n <= runsCall/r.Strands {
-		f.forget()
+		c.forget()
 	} else {
-		a.frame = frame{}
+		a.call = kernelCall{}
 	}
 	return true
 }
@@ -130,8 +130,8 @@ func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 	return s.P
 }
 
-// forget takes all pointers to operands and to the scratch from a frame that is used again.
-func (f *frame) forget() { f.in0, f.in1, f.out, f.params = nil, nil, nil, nil }
+// forget takes all pointers to operands and to the scratch from a call that is used again.
+func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, nil }
 
 // streams reports whether runs are stored around the caches, and whether each has a head before the first multiple of
 // a register, which is not. Strands have it at the same place.
@@ -161,34 +161,34 @@ func (k *kernel) lacks(a *Args, n int) bool {
 // writes reports whether there is an output of elements.
 func (k *kernel) writes(a *Args) bool { return k.out != tensor.None && a.Out[0].P != nil }
 
-// operands makes the frame for m elements, from at on, of the runs from a step on.
+// operands makes the call for m elements, from at on, of the runs from a step on.
 func (k *kernel) operands(a *Args, step, at, m int) {
-	f, r, vector := &a.frame, &a.Runs, vectorBytes[k.needs]/int(k.compute.Size())
-	switch f.visit = k.block; {
-	case r.Strands == 1 && !f.heads:
-		f.visit = max(m-m%k.block, k.block)
+	c, r, vector := &a.call, &a.Runs, vectorBytes[k.needs]/int(k.compute.Size())
+	switch c.visit = k.block; {
+	case r.Strands == 1 && !c.heads:
+		c.visit = max(m-m%k.block, k.block)
 	case k.in[0].Size() == 2 && k.compute == tensor.F32 && m >= 2*k.block:
-		f.visit = 2 * k.block
+		c.visit = 2 * k.block
 	}
 	place := func(s *Span, number int, d tensor.DType) (p unsafe.Pointer, visit, apart, turn, next int) {
 		if d == tensor.None {
 			return
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
-		visit = f.visit * size
+		visit = c.visit * size
 		if s.P == nil {
 			return unsafe.Pointer(&a.Scratch.unused), visit, -visit, 0, 0 // again and again
 		}
 		return unsafe.Add(s.P, step*between+at*size), visit, apart - visit, apart*r.Strands - visit, between
 	}
-	f.in0, f.in0Visit, f.in0Apart, f.in0Turn, f.in0Step = place(&a.In[0], 0, k.in[0])
-	f.in1, f.in1Visit, f.in1Apart, f.in1Turn, f.in1Step = place(&a.In[1], 1, k.in[1])
-	f.out, f.outVisit, f.outApart, f.outTurn, f.outStep = place(&a.Out[0], len(a.In), k.out)
-	if f.sum0 != nil {
+	c.in0, c.in0Visit, c.in0Apart, c.in0Turn, c.in0Step = place(&a.In[0], 0, k.in[0])
+	c.in1, c.in1Visit, c.in1Apart, c.in1Turn, c.in1Step = place(&a.In[1], 1, k.in[1])
+	c.out, c.outVisit, c.outApart, c.outTurn, c.outStep = place(&a.Out[0], len(a.In), k.out)
+	if c.sum0 != nil {
 		size := int(k.compute.Size())
 		lane := func(sum int) unsafe.Pointer { return unsafe.Add(a.Scratch.lanesOfGroup(step, sum, size), r.lane*size) }
-		f.sum0, f.sum1 = lane(0), lane(1)
-		f.sumStep = (2*Lanes - (m%k.block+vector-1)/vector*vector) * size
+		c.sum0, c.sum1 = lane(0), lane(1)
+		c.sumStep = (2*Lanes - (m%k.block+vector-1)/vector*vector) * size
 	}
 }
 
@@ -206,23 +206,23 @@ func (k *kernel) loadRuns(a *Args, n, data, first, steps int) {
 }
 
 func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
-	f, r := &a.frame, &a.Runs
-	if f.steps == 0 {
-		setEverywhere[C](k, f, a)
+	c, r := &a.call, &a.Runs
+	if c.steps == 0 {
+		setEverywhere[C](k, c, a)
 	}
-	f.steps, f.quick = steps, k.quick && !f.reciprocal && n >= quickRun
-	f.params = unsafe.Pointer(&a.Scratch.runs)
+	c.steps, c.quick = steps, k.quick && !c.reciprocal && n >= quickRun
+	c.params = unsafe.Pointer(&a.Scratch.runs)
 	if k.chooses {
 		lo, hi := float32(a.Lo), float32(a.Hi)
-		f.symmetric = a.Attrs.Symmetric
-		f.small = f.quick && smallBound(lo) && smallBound(hi) && (!f.symmetric || lo <= 0 && hi >= 0)
+		c.symmetric = a.Attrs.Symmetric
+		c.small = c.quick && smallBound(lo) && smallBound(hi) && (!c.symmetric || lo <= 0 && hi >= 0)
 		return
 	}
 	paramsOfRuns(a, (*[maxRuns]C)(unsafe.Pointer(&a.Scratch.runs.scale)), data, 0, first, steps)
 	paramsOfRuns(a, (*[maxRuns]C)(unsafe.Pointer(&a.Scratch.runs.zero)), data, 1, first, steps)
-	if f.quick {
+	if c.quick {
 		lo, hi := float32(a.Lo), float32(a.Hi)
-		f.quick = smallBound(lo) && smallBound(hi) && quickParams(steps*r.Strands, &a.Scratch.runs, lo, hi)
+		c.quick = smallBound(lo) && smallBound(hi) && quickParams(steps*r.Strands, &a.Scratch.runs, lo, hi)
 	}
 }
 

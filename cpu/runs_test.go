@@ -132,7 +132,7 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 		}
 		before := rest
 		kernel(x.length-x.first, int64(x.first), &rest)
-		// Plans call a kernel again with the same; its frame, which it keeps where calls repeat, may have changed.
+		// Plans call a kernel again with the same; its call, which it keeps where calls repeat, may have changed.
 		if !x.repeats && rest != before || rest.In != before.In || rest.Out != before.Out || rest.Runs != before.Runs {
 			t.Fatal("the kernel changed its arguments")
 		}

@@ -44,7 +44,7 @@ func (g *Sampler) Most() int64 {
 	return Block
 }
 
-// taps is how many pixels a position reads, or may: 1, 4, 8, 16 or 64.
+// Taps is how many pixels a position reads, or may: 1, 4, 8, 16 or 64.
 func (g *Sampler) Taps() int {
 	switch g.Mode {
 	case Bilinear:

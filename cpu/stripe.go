@@ -101,7 +101,7 @@ func (t *Tree[C]) Sum() C {
 
 // TreeOf returns one of a scratch's trees, empty.
 func TreeOf[C Compute](s *Scratch, number int) *Tree[C] {
-	tree := pick[C, Tree[C]](&s.tree32[number], &s.tree64[number])
+	tree := ofCompute[C, Tree[C]](&s.tree32[number], &s.tree64[number])
 	tree.count = 0
 	return tree
 }

@@ -15,11 +15,11 @@ var chooseQParamsKernels = kernels{
 //	of each run: scale and zero chosen from the extremes of x
 //
 //go:noescape
-func chooseQParamsAVX512F32(n int, f *frame)
+func chooseQParamsAVX512F32(n int, call *kernelCall)
 
 // chooseQParamsAVX512H16 is, for i from 0 to n-1:
 //
 //	of each run: scale and zero chosen from the extremes of x
 //
 //go:noescape
-func chooseQParamsAVX512H16(n int, f *frame)
+func chooseQParamsAVX512H16(n int, call *kernelCall)

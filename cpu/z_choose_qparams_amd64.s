@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func chooseQParamsAVX512F32(n int, f *frame)
+// func chooseQParamsAVX512F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2
 TEXT ·chooseQParamsAVX512F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         24(CX), BX
 	MOVQ         32(CX), BX
@@ -163,11 +163,11 @@ DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
-// func chooseQParamsAVX512H16(n int, f *frame)
+// func chooseQParamsAVX512H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2
 TEXT ·chooseQParamsAVX512H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         24(CX), BX
 	MOVQ         32(CX), BX

@@ -76,242 +76,242 @@ var dequantizeKernels = kernels{
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512C8F32(n int, f *frame)
+func dequantizeAVX512C8F32(n int, call *kernelCall)
 
 // dequantizeAVX512C8F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512C8F64(n int, f *frame)
+func dequantizeAVX512C8F64(n int, call *kernelCall)
 
 // dequantizeAVX512C8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512C8H16(n int, f *frame)
+func dequantizeAVX512C8H16(n int, call *kernelCall)
 
 // dequantizeAVX512I16F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I16F32(n int, f *frame)
+func dequantizeAVX512I16F32(n int, call *kernelCall)
 
 // dequantizeAVX512I16F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I16F64(n int, f *frame)
+func dequantizeAVX512I16F64(n int, call *kernelCall)
 
 // dequantizeAVX512I16H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I16H16(n int, f *frame)
+func dequantizeAVX512I16H16(n int, call *kernelCall)
 
 // dequantizeAVX512I32F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I32F32(n int, f *frame)
+func dequantizeAVX512I32F32(n int, call *kernelCall)
 
 // dequantizeAVX512I32F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I32F64(n int, f *frame)
+func dequantizeAVX512I32F64(n int, call *kernelCall)
 
 // dequantizeAVX512I32H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512I32H16(n int, f *frame)
+func dequantizeAVX512I32H16(n int, call *kernelCall)
 
 // dequantizeAVX512F32F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512F32F32(n int, f *frame)
+func dequantizeAVX512F32F32(n int, call *kernelCall)
 
 // dequantizeAVX512F64F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512F64F64(n int, f *frame)
+func dequantizeAVX512F64F64(n int, call *kernelCall)
 
 // dequantizeAVX512F16F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512F16F16(n int, f *frame)
+func dequantizeAVX512F16F16(n int, call *kernelCall)
 
 // dequantizeAVX512BF16BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX512BF16BF16(n int, f *frame)
+func dequantizeAVX512BF16BF16(n int, call *kernelCall)
 
 // dequantizeAVX2S8F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S8F32(n int, f *frame)
+func dequantizeAVX2S8F32(n int, call *kernelCall)
 
 // dequantizeAVX2S8F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S8F64(n int, f *frame)
+func dequantizeAVX2S8F64(n int, call *kernelCall)
 
 // dequantizeAVX2S8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S8H16(n int, f *frame)
+func dequantizeAVX2S8H16(n int, call *kernelCall)
 
 // dequantizeAVX2U8F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U8F32(n int, f *frame)
+func dequantizeAVX2U8F32(n int, call *kernelCall)
 
 // dequantizeAVX2U8F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U8F64(n int, f *frame)
+func dequantizeAVX2U8F64(n int, call *kernelCall)
 
 // dequantizeAVX2U8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U8H16(n int, f *frame)
+func dequantizeAVX2U8H16(n int, call *kernelCall)
 
 // dequantizeAVX2S16F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16F32(n int, f *frame)
+func dequantizeAVX2S16F32(n int, call *kernelCall)
 
 // dequantizeAVX2S16F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16F64(n int, f *frame)
+func dequantizeAVX2S16F64(n int, call *kernelCall)
 
 // dequantizeAVX2S16H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2S16H16(n int, f *frame)
+func dequantizeAVX2S16H16(n int, call *kernelCall)
 
 // dequantizeAVX2U16F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U16F32(n int, f *frame)
+func dequantizeAVX2U16F32(n int, call *kernelCall)
 
 // dequantizeAVX2U16F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U16F64(n int, f *frame)
+func dequantizeAVX2U16F64(n int, call *kernelCall)
 
 // dequantizeAVX2U16H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2U16H16(n int, f *frame)
+func dequantizeAVX2U16H16(n int, call *kernelCall)
 
 // dequantizeAVX2I32F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2I32F32(n int, f *frame)
+func dequantizeAVX2I32F32(n int, call *kernelCall)
 
 // dequantizeAVX2I32F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2I32F64(n int, f *frame)
+func dequantizeAVX2I32F64(n int, call *kernelCall)
 
 // dequantizeAVX2I32H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2I32H16(n int, f *frame)
+func dequantizeAVX2I32H16(n int, call *kernelCall)
 
 // dequantizeAVX2F8F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8F32(n int, f *frame)
+func dequantizeAVX2F8F32(n int, call *kernelCall)
 
 // dequantizeAVX2F8F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8F64(n int, f *frame)
+func dequantizeAVX2F8F64(n int, call *kernelCall)
 
 // dequantizeAVX2F8H16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F8H16(n int, f *frame)
+func dequantizeAVX2F8H16(n int, call *kernelCall)
 
 // dequantizeAVX2F32F32 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F32F32(n int, f *frame)
+func dequantizeAVX2F32F32(n int, call *kernelCall)
 
 // dequantizeAVX2F64F64 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F64F64(n int, f *frame)
+func dequantizeAVX2F64F64(n int, call *kernelCall)
 
 // dequantizeAVX2F16F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2F16F16(n int, f *frame)
+func dequantizeAVX2F16F16(n int, call *kernelCall)
 
 // dequantizeAVX2BF16BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
 //
 //go:noescape
-func dequantizeAVX2BF16BF16(n int, f *frame)
+func dequantizeAVX2BF16BF16(n int, call *kernelCall)

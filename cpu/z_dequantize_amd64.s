@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func dequantizeAVX512C8F32(n int, f *frame)
+// func dequantizeAVX512C8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -558,11 +558,11 @@ DATA all32_43800000<>+24(SB)/4, $0x43800000
 DATA all32_43800000<>+28(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeAVX512C8F64(n int, f *frame)
+// func dequantizeAVX512C8F64(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -1092,11 +1092,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512C8H16(n int, f *frame)
+// func dequantizeAVX512C8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1813,11 +1813,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeAVX512I16F32(n int, f *frame)
+// func dequantizeAVX512I16F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -2159,11 +2159,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512I16F64(n int, f *frame)
+// func dequantizeAVX512I16F64(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -2503,11 +2503,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512I16H16(n int, f *frame)
+// func dequantizeAVX512I16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -2982,11 +2982,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512I32F32(n int, f *frame)
+// func dequantizeAVX512I32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -3370,11 +3370,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512I32F64(n int, f *frame)
+// func dequantizeAVX512I32F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -3644,11 +3644,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512I32H16(n int, f *frame)
+// func dequantizeAVX512I32H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -4165,11 +4165,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512F32F32(n int, f *frame)
+// func dequantizeAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -4443,11 +4443,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512F64F64(n int, f *frame)
+// func dequantizeAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -4721,11 +4721,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512F16F16(n int, f *frame)
+// func dequantizeAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -5005,11 +5005,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX512BF16BF16(n int, f *frame)
+// func dequantizeAVX512BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -5392,11 +5392,11 @@ DATA odd16split<>+30(SB)/1, $0x1f
 DATA odd16split<>+31(SB)/1, $0x3f
 GLOBL odd16split<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeAVX2S8F32(n int, f *frame)
+// func dequantizeAVX2S8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -5657,11 +5657,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2S8F64(n int, f *frame)
+// func dequantizeAVX2S8F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -5814,11 +5814,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2S8H16(n int, f *frame)
+// func dequantizeAVX2S8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2S8H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -6299,11 +6299,11 @@ DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeAVX2U8F32(n int, f *frame)
+// func dequantizeAVX2U8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -6564,11 +6564,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2U8F64(n int, f *frame)
+// func dequantizeAVX2U8F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -6721,11 +6721,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2U8H16(n int, f *frame)
+// func dequantizeAVX2U8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2U8H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -7196,11 +7196,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2S16F32(n int, f *frame)
+// func dequantizeAVX2S16F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -7462,11 +7462,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2S16F64(n int, f *frame)
+// func dequantizeAVX2S16F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -7619,11 +7619,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2S16H16(n int, f *frame)
+// func dequantizeAVX2S16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2S16H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -8095,11 +8095,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2U16F32(n int, f *frame)
+// func dequantizeAVX2U16F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -8361,11 +8361,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2U16F64(n int, f *frame)
+// func dequantizeAVX2U16F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -8518,11 +8518,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2U16H16(n int, f *frame)
+// func dequantizeAVX2U16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2U16H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -8994,11 +8994,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2I32F32(n int, f *frame)
+// func dequantizeAVX2I32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -9382,11 +9382,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2I32F64(n int, f *frame)
+// func dequantizeAVX2I32F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -9535,11 +9535,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2I32H16(n int, f *frame)
+// func dequantizeAVX2I32H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2I32H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -10133,11 +10133,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8F32(n int, f *frame)
+// func dequantizeAVX2F8F32(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -10566,11 +10566,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8F64(n int, f *frame)
+// func dequantizeAVX2F8F64(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -10795,11 +10795,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F8H16(n int, f *frame)
+// func dequantizeAVX2F8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2F8H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -11438,11 +11438,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F32F32(n int, f *frame)
+// func dequantizeAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -11694,11 +11694,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F64F64(n int, f *frame)
+// func dequantizeAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -11847,11 +11847,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F16F16(n int, f *frame)
+// func dequantizeAVX2F16F16(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -12113,11 +12113,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2BF16BF16(n int, f *frame)
+// func dequantizeAVX2BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI

@@ -78,7 +78,7 @@ var dequantizeBackwardKernels = kernels{
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F32C8F32(n int, f *frame)
+func dequantizeBackwardAVX512F32C8F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512F32I16F32 is, for i from 0 to n-1:
 //
@@ -87,7 +87,7 @@ func dequantizeBackwardAVX512F32C8F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F32I16F32(n int, f *frame)
+func dequantizeBackwardAVX512F32I16F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512F32I32F32 is, for i from 0 to n-1:
 //
@@ -96,7 +96,7 @@ func dequantizeBackwardAVX512F32I16F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F32I32F32(n int, f *frame)
+func dequantizeBackwardAVX512F32I32F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512F64C8F64 is, for i from 0 to n-1:
 //
@@ -105,7 +105,7 @@ func dequantizeBackwardAVX512F32I32F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F64C8F64(n int, f *frame)
+func dequantizeBackwardAVX512F64C8F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512F64I16F64 is, for i from 0 to n-1:
 //
@@ -114,7 +114,7 @@ func dequantizeBackwardAVX512F64C8F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F64I16F64(n int, f *frame)
+func dequantizeBackwardAVX512F64I16F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512F64I32F64 is, for i from 0 to n-1:
 //
@@ -123,7 +123,7 @@ func dequantizeBackwardAVX512F64I16F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F64I32F64(n int, f *frame)
+func dequantizeBackwardAVX512F64I32F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512H16C8H16 is, for i from 0 to n-1:
 //
@@ -132,7 +132,7 @@ func dequantizeBackwardAVX512F64I32F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512H16C8H16(n int, f *frame)
+func dequantizeBackwardAVX512H16C8H16(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512H16I16H16 is, for i from 0 to n-1:
 //
@@ -141,7 +141,7 @@ func dequantizeBackwardAVX512H16C8H16(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512H16I16H16(n int, f *frame)
+func dequantizeBackwardAVX512H16I16H16(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512H16I32H16 is, for i from 0 to n-1:
 //
@@ -150,7 +150,7 @@ func dequantizeBackwardAVX512H16I16H16(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512H16I32H16(n int, f *frame)
+func dequantizeBackwardAVX512H16I32H16(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512F32F32F32 is, for i from 0 to n-1:
 //
@@ -159,7 +159,7 @@ func dequantizeBackwardAVX512H16I32H16(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F32F32F32(n int, f *frame)
+func dequantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512F64F64F64 is, for i from 0 to n-1:
 //
@@ -168,7 +168,7 @@ func dequantizeBackwardAVX512F32F32F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512F64F64F64(n int, f *frame)
+func dequantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX512H16H16H16 is, for i from 0 to n-1:
 //
@@ -177,7 +177,7 @@ func dequantizeBackwardAVX512F64F64F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX512H16H16H16(n int, f *frame)
+func dequantizeBackwardAVX512H16H16H16(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F32C8F32 is, for i from 0 to n-1:
 //
@@ -186,7 +186,7 @@ func dequantizeBackwardAVX512H16H16H16(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F32C8F32(n int, f *frame)
+func dequantizeBackwardAVX2F32C8F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F32I16F32 is, for i from 0 to n-1:
 //
@@ -195,7 +195,7 @@ func dequantizeBackwardAVX2F32C8F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F32I16F32(n int, f *frame)
+func dequantizeBackwardAVX2F32I16F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F32I32F32 is, for i from 0 to n-1:
 //
@@ -204,7 +204,7 @@ func dequantizeBackwardAVX2F32I16F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F32I32F32(n int, f *frame)
+func dequantizeBackwardAVX2F32I32F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F64C8F64 is, for i from 0 to n-1:
 //
@@ -213,7 +213,7 @@ func dequantizeBackwardAVX2F32I32F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F64C8F64(n int, f *frame)
+func dequantizeBackwardAVX2F64C8F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F64I16F64 is, for i from 0 to n-1:
 //
@@ -222,7 +222,7 @@ func dequantizeBackwardAVX2F64C8F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F64I16F64(n int, f *frame)
+func dequantizeBackwardAVX2F64I16F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F64I32F64 is, for i from 0 to n-1:
 //
@@ -231,7 +231,7 @@ func dequantizeBackwardAVX2F64I16F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F64I32F64(n int, f *frame)
+func dequantizeBackwardAVX2F64I32F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2H16C8H16 is, for i from 0 to n-1:
 //
@@ -240,7 +240,7 @@ func dequantizeBackwardAVX2F64I32F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2H16C8H16(n int, f *frame)
+func dequantizeBackwardAVX2H16C8H16(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2H16I16H16 is, for i from 0 to n-1:
 //
@@ -249,7 +249,7 @@ func dequantizeBackwardAVX2H16C8H16(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2H16I16H16(n int, f *frame)
+func dequantizeBackwardAVX2H16I16H16(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2H16I32H16 is, for i from 0 to n-1:
 //
@@ -258,7 +258,7 @@ func dequantizeBackwardAVX2H16I16H16(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2H16I32H16(n int, f *frame)
+func dequantizeBackwardAVX2H16I32H16(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -267,7 +267,7 @@ func dequantizeBackwardAVX2H16I32H16(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F32F32F32(n int, f *frame)
+func dequantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2F64F64F64 is, for i from 0 to n-1:
 //
@@ -276,7 +276,7 @@ func dequantizeBackwardAVX2F32F32F32(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2F64F64F64(n int, f *frame)
+func dequantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
 
 // dequantizeBackwardAVX2H16H16H16 is, for i from 0 to n-1:
 //
@@ -285,4 +285,4 @@ func dequantizeBackwardAVX2F64F64F64(n int, f *frame)
 //	sum1[i] += dy[i]
 //
 //go:noescape
-func dequantizeBackwardAVX2H16H16H16(n int, f *frame)
+func dequantizeBackwardAVX2H16H16H16(n int, call *kernelCall)

@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func dequantizeBackwardAVX512F32C8F32(n int, f *frame)
+// func dequantizeBackwardAVX512F32C8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32C8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -826,11 +826,11 @@ DATA all32_43800000<>+24(SB)/4, $0x43800000
 DATA all32_43800000<>+28(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeBackwardAVX512F32I16F32(n int, f *frame)
+// func dequantizeBackwardAVX512F32I16F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32I16F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -1379,11 +1379,11 @@ done47:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F32I32F32(n int, f *frame)
+// func dequantizeBackwardAVX512F32I32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32I32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -1996,11 +1996,11 @@ done35:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F64C8F64(n int, f *frame)
+// func dequantizeBackwardAVX512F64C8F64(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX512F64C8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -2627,11 +2627,11 @@ done44:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F64I16F64(n int, f *frame)
+// func dequantizeBackwardAVX512F64I16F64(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F64I16F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -3070,11 +3070,11 @@ done38:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F64I32F64(n int, f *frame)
+// func dequantizeBackwardAVX512F64I32F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F64I32F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -3445,11 +3445,11 @@ done29:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512H16C8H16(n int, f *frame)
+// func dequantizeBackwardAVX512H16C8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512H16C8H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -4557,11 +4557,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeBackwardAVX512H16I16H16(n int, f *frame)
+// func dequantizeBackwardAVX512H16I16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512H16I16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -5366,11 +5366,11 @@ done77:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512H16I32H16(n int, f *frame)
+// func dequantizeBackwardAVX512H16I32H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -6239,11 +6239,11 @@ done65:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F32F32F32(n int, f *frame)
+// func dequantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -6702,11 +6702,11 @@ done35:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512F64F64F64(n int, f *frame)
+// func dequantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -7085,11 +7085,11 @@ done29:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX512H16H16H16(n int, f *frame)
+// func dequantizeBackwardAVX512H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -7880,11 +7880,11 @@ done77:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F32C8F32(n int, f *frame)
+// func dequantizeBackwardAVX2F32C8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F32C8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -8427,11 +8427,11 @@ done46:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F32I16F32(n int, f *frame)
+// func dequantizeBackwardAVX2F32I16F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F32I16F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -8832,11 +8832,11 @@ done40:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F32I32F32(n int, f *frame)
+// func dequantizeBackwardAVX2F32I32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F32I32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -9265,11 +9265,11 @@ done31:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F64C8F64(n int, f *frame)
+// func dequantizeBackwardAVX2F64C8F64(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F64C8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -9852,11 +9852,11 @@ done46:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F64I16F64(n int, f *frame)
+// func dequantizeBackwardAVX2F64I16F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F64I16F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -10265,11 +10265,11 @@ done40:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F64I32F64(n int, f *frame)
+// func dequantizeBackwardAVX2F64I32F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F64I32F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -10618,11 +10618,11 @@ done31:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2H16C8H16(n int, f *frame)
+// func dequantizeBackwardAVX2H16C8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2H16C8H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -11367,11 +11367,11 @@ DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeBackwardAVX2H16I16H16(n int, f *frame)
+// func dequantizeBackwardAVX2H16I16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2H16I16H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -11964,11 +11964,11 @@ done64:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2H16I32H16(n int, f *frame)
+// func dequantizeBackwardAVX2H16I32H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2H16I32H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -12589,11 +12589,11 @@ done55:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F32F32F32(n int, f *frame)
+// func dequantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -12934,11 +12934,11 @@ done31:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2F64F64F64(n int, f *frame)
+// func dequantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI
@@ -13295,11 +13295,11 @@ done31:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardAVX2H16H16H16(n int, f *frame)
+// func dequantizeBackwardAVX2H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  8(CX), BX
 	MOVQ  16(CX), SI

@@ -20,53 +20,53 @@ var dequantizeBackwardInputKernels = kernels{
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX512F32F32(n int, f *frame)
+func dequantizeBackwardInputAVX512F32F32(n int, call *kernelCall)
 
 // dequantizeBackwardInputAVX512F64F64 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
+func dequantizeBackwardInputAVX512F64F64(n int, call *kernelCall)
 
 // dequantizeBackwardInputAVX512F16F16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
+func dequantizeBackwardInputAVX512F16F16(n int, call *kernelCall)
 
 // dequantizeBackwardInputAVX512BF16BF16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
+func dequantizeBackwardInputAVX512BF16BF16(n int, call *kernelCall)
 
 // dequantizeBackwardInputAVX2F32F32 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX2F32F32(n int, f *frame)
+func dequantizeBackwardInputAVX2F32F32(n int, call *kernelCall)
 
 // dequantizeBackwardInputAVX2F64F64 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX2F64F64(n int, f *frame)
+func dequantizeBackwardInputAVX2F64F64(n int, call *kernelCall)
 
 // dequantizeBackwardInputAVX2F16F16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX2F16F16(n int, f *frame)
+func dequantizeBackwardInputAVX2F16F16(n int, call *kernelCall)
 
 // dequantizeBackwardInputAVX2BF16BF16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
 //
 //go:noescape
-func dequantizeBackwardInputAVX2BF16BF16(n int, f *frame)
+func dequantizeBackwardInputAVX2BF16BF16(n int, call *kernelCall)

@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func dequantizeBackwardInputAVX512F32F32(n int, f *frame)
+// func dequantizeBackwardInputAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -249,11 +249,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
+// func dequantizeBackwardInputAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -494,11 +494,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
+// func dequantizeBackwardInputAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -745,11 +745,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
+// func dequantizeBackwardInputAVX512BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1173,11 +1173,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func dequantizeBackwardInputAVX2F32F32(n int, f *frame)
+// func dequantizeBackwardInputAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -1404,11 +1404,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX2F64F64(n int, f *frame)
+// func dequantizeBackwardInputAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -1541,11 +1541,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX2F16F16(n int, f *frame)
+// func dequantizeBackwardInputAVX2F16F16(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI
@@ -1782,11 +1782,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeBackwardInputAVX2BF16BF16(n int, f *frame)
+// func dequantizeBackwardInputAVX2BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  16(CX), BX
 	MOVQ  24(CX), SI

@@ -25,7 +25,7 @@ var dynamicQuantizeKernels = kernels{
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F32I8(n int, f *frame)
+func dynamicQuantizeAVX512F32I8(n int, call *kernelCall)
 
 // dynamicQuantizeAVX512F16I8 is, for i from 0 to n-1:
 //
@@ -33,7 +33,7 @@ func dynamicQuantizeAVX512F32I8(n int, f *frame)
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F16I8(n int, f *frame)
+func dynamicQuantizeAVX512F16I8(n int, call *kernelCall)
 
 // dynamicQuantizeAVX512BF16I8 is, for i from 0 to n-1:
 //
@@ -41,7 +41,7 @@ func dynamicQuantizeAVX512F16I8(n int, f *frame)
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512BF16I8(n int, f *frame)
+func dynamicQuantizeAVX512BF16I8(n int, call *kernelCall)
 
 // dynamicQuantizeAVX512F32I16 is, for i from 0 to n-1:
 //
@@ -49,7 +49,7 @@ func dynamicQuantizeAVX512BF16I8(n int, f *frame)
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512F32I16(n int, f *frame)
+func dynamicQuantizeAVX512F32I16(n int, call *kernelCall)
 
 // dynamicQuantizeAVX512H16I16 is, for i from 0 to n-1:
 //
@@ -57,4 +57,4 @@ func dynamicQuantizeAVX512F32I16(n int, f *frame)
 //	then as Quantize
 //
 //go:noescape
-func dynamicQuantizeAVX512H16I16(n int, f *frame)
+func dynamicQuantizeAVX512H16I16(n int, call *kernelCall)

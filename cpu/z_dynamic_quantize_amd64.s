@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func dynamicQuantizeAVX512F32I8(n int, f *frame)
+// func dynamicQuantizeAVX512F32I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
 TEXT ·dynamicQuantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -490,11 +490,11 @@ DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
-// func dynamicQuantizeAVX512F16I8(n int, f *frame)
+// func dynamicQuantizeAVX512F16I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
 TEXT ·dynamicQuantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -934,11 +934,11 @@ steps3:
 one1:
 	RET
 
-// func dynamicQuantizeAVX512BF16I8(n int, f *frame)
+// func dynamicQuantizeAVX512BF16I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
 TEXT ·dynamicQuantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1449,11 +1449,11 @@ DATA quarters64<>+6(SB)/1, $0x05
 DATA quarters64<>+7(SB)/1, $0x07
 GLOBL quarters64<>(SB), RODATA|NOPTR, $8
 
-// func dynamicQuantizeAVX512F32I16(n int, f *frame)
+// func dynamicQuantizeAVX512F32I16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
 TEXT ·dynamicQuantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1939,11 +1939,11 @@ DATA even16<>+30(SB)/1, $0x3c
 DATA even16<>+31(SB)/1, $0x3e
 GLOBL even16<>(SB), RODATA|NOPTR, $32
 
-// func dynamicQuantizeAVX512H16I16(n int, f *frame)
+// func dynamicQuantizeAVX512H16I16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
 TEXT ·dynamicQuantizeAVX512H16I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI

@@ -36,109 +36,109 @@ var fakeQuantizeKernels = kernels{
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX512F32F32(n int, f *frame)
+func fakeQuantizeAVX512F32F32(n int, call *kernelCall)
 
 // fakeQuantizeAVX512F64F64 is, for i from 0 to n-1:
 //
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX512F64F64(n int, f *frame)
+func fakeQuantizeAVX512F64F64(n int, call *kernelCall)
 
 // fakeQuantizeAVX512F16F16 is, for i from 0 to n-1:
 //
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX512F16F16(n int, f *frame)
+func fakeQuantizeAVX512F16F16(n int, call *kernelCall)
 
 // fakeQuantizeAVX512BF16BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX512BF16BF16(n int, f *frame)
+func fakeQuantizeAVX512BF16BF16(n int, call *kernelCall)
 
 // fakeQuantizeAVX512F32F32F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512F32F32F8(n int, f *frame)
+func fakeQuantizeAVX512F32F32F8(n int, call *kernelCall)
 
 // fakeQuantizeAVX512F64F64F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512F64F64F8(n int, f *frame)
+func fakeQuantizeAVX512F64F64F8(n int, call *kernelCall)
 
 // fakeQuantizeAVX512F16F16F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512F16F16F8(n int, f *frame)
+func fakeQuantizeAVX512F16F16F8(n int, call *kernelCall)
 
 // fakeQuantizeAVX512BF16BF16F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX512BF16BF16F8(n int, f *frame)
+func fakeQuantizeAVX512BF16BF16F8(n int, call *kernelCall)
 
 // fakeQuantizeAVX2F32F32 is, for i from 0 to n-1:
 //
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX2F32F32(n int, f *frame)
+func fakeQuantizeAVX2F32F32(n int, call *kernelCall)
 
 // fakeQuantizeAVX2F64F64 is, for i from 0 to n-1:
 //
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX2F64F64(n int, f *frame)
+func fakeQuantizeAVX2F64F64(n int, call *kernelCall)
 
 // fakeQuantizeAVX2F16F16 is, for i from 0 to n-1:
 //
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX2F16F16(n int, f *frame)
+func fakeQuantizeAVX2F16F16(n int, call *kernelCall)
 
 // fakeQuantizeAVX2BF16BF16 is, for i from 0 to n-1:
 //
 //	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
 //
 //go:noescape
-func fakeQuantizeAVX2BF16BF16(n int, f *frame)
+func fakeQuantizeAVX2BF16BF16(n int, call *kernelCall)
 
 // fakeQuantizeAVX2F32F32F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2F32F32F8(n int, f *frame)
+func fakeQuantizeAVX2F32F32F8(n int, call *kernelCall)
 
 // fakeQuantizeAVX2F64F64F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2F64F64F8(n int, f *frame)
+func fakeQuantizeAVX2F64F64F8(n int, call *kernelCall)
 
 // fakeQuantizeAVX2F16F16F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2F16F16F8(n int, f *frame)
+func fakeQuantizeAVX2F16F16F8(n int, call *kernelCall)
 
 // fakeQuantizeAVX2BF16BF16F8 is, for i from 0 to n-1:
 //
 //	y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one
 //
 //go:noescape
-func fakeQuantizeAVX2BF16BF16F8(n int, f *frame)
+func fakeQuantizeAVX2BF16BF16F8(n int, call *kernelCall)

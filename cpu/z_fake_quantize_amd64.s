@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func fakeQuantizeAVX512F32F32(n int, f *frame)
+// func fakeQuantizeAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -620,11 +620,11 @@ DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeAVX512F64F64(n int, f *frame)
+// func fakeQuantizeAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1026,11 +1026,11 @@ DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeAVX512F16F16(n int, f *frame)
+// func fakeQuantizeAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1747,11 +1747,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX512BF16BF16(n int, f *frame)
+// func fakeQuantizeAVX512BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -2679,11 +2679,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeAVX512F32F32F8(n int, f *frame)
+// func fakeQuantizeAVX512F32F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -2914,11 +2914,11 @@ DATA all32_7f800000<>+24(SB)/4, $0x7f800000
 DATA all32_7f800000<>+28(SB)/4, $0x7f800000
 GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeAVX512F64F64F8(n int, f *frame)
+// func fakeQuantizeAVX512F64F64F8(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -3141,11 +3141,11 @@ DATA all64_7ff0000000000000<>+16(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+24(SB)/8, $0x7ff0000000000000
 GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeAVX512F16F16F8(n int, f *frame)
+// func fakeQuantizeAVX512F16F16F8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -3359,11 +3359,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX512BF16BF16F8(n int, f *frame)
+// func fakeQuantizeAVX512BF16BF16F8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -3609,11 +3609,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2F32F32(n int, f *frame)
+// func fakeQuantizeAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -4069,11 +4069,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2F64F64(n int, f *frame)
+// func fakeQuantizeAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -4280,11 +4280,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2F16F16(n int, f *frame)
+// func fakeQuantizeAVX2F16F16(n int, call *kernelCall)
 // Requires: AVX, F16C, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -4818,11 +4818,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2BF16BF16(n int, f *frame)
+// func fakeQuantizeAVX2BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -5432,11 +5432,11 @@ DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeAVX2F32F32F8(n int, f *frame)
+// func fakeQuantizeAVX2F32F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeAVX2F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -5549,11 +5549,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2F64F64F8(n int, f *frame)
+// func fakeQuantizeAVX2F64F64F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeAVX2F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -5666,11 +5666,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2F16F16F8(n int, f *frame)
+// func fakeQuantizeAVX2F16F16F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·fakeQuantizeAVX2F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -5785,11 +5785,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeAVX2BF16BF16F8(n int, f *frame)
+// func fakeQuantizeAVX2BF16BF16F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeAVX2BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI

@@ -38,7 +38,7 @@ var fakeQuantizeBackwardKernels = kernels{
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512F32F32F32(n int, f *frame)
+func fakeQuantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX512F64F64F64 is, for i from 0 to n-1:
 //
@@ -47,7 +47,7 @@ func fakeQuantizeBackwardAVX512F32F32F32(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512F64F64F64(n int, f *frame)
+func fakeQuantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX512H16H16H16 is, for i from 0 to n-1:
 //
@@ -56,7 +56,7 @@ func fakeQuantizeBackwardAVX512F64F64F64(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512H16H16H16(n int, f *frame)
+func fakeQuantizeBackwardAVX512H16H16H16(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -65,7 +65,7 @@ func fakeQuantizeBackwardAVX512H16H16H16(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512F32F32F32F8(n int, f *frame)
+func fakeQuantizeBackwardAVX512F32F32F32F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX512F64F64F64F8 is, for i from 0 to n-1:
 //
@@ -74,7 +74,7 @@ func fakeQuantizeBackwardAVX512F32F32F32F8(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512F64F64F64F8(n int, f *frame)
+func fakeQuantizeBackwardAVX512F64F64F64F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX512H16H16H16F8 is, for i from 0 to n-1:
 //
@@ -83,7 +83,7 @@ func fakeQuantizeBackwardAVX512F64F64F64F8(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX512H16H16H16F8(n int, f *frame)
+func fakeQuantizeBackwardAVX512H16H16H16F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //
@@ -92,7 +92,7 @@ func fakeQuantizeBackwardAVX512H16H16H16F8(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2F32F32F32(n int, f *frame)
+func fakeQuantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX2F64F64F64 is, for i from 0 to n-1:
 //
@@ -101,7 +101,7 @@ func fakeQuantizeBackwardAVX2F32F32F32(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2F64F64F64(n int, f *frame)
+func fakeQuantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX2H16H16H16 is, for i from 0 to n-1:
 //
@@ -110,7 +110,7 @@ func fakeQuantizeBackwardAVX2F64F64F64(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2H16H16H16(n int, f *frame)
+func fakeQuantizeBackwardAVX2H16H16H16(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
@@ -119,7 +119,7 @@ func fakeQuantizeBackwardAVX2H16H16H16(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2F32F32F32F8(n int, f *frame)
+func fakeQuantizeBackwardAVX2F32F32F32F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX2F64F64F64F8 is, for i from 0 to n-1:
 //
@@ -128,7 +128,7 @@ func fakeQuantizeBackwardAVX2F32F32F32F8(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2F64F64F64F8(n int, f *frame)
+func fakeQuantizeBackwardAVX2F64F64F64F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardAVX2H16H16H16F8 is, for i from 0 to n-1:
 //
@@ -137,4 +137,4 @@ func fakeQuantizeBackwardAVX2F64F64F64F8(n int, f *frame)
 //	sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale
 //
 //go:noescape
-func fakeQuantizeBackwardAVX2H16H16H16F8(n int, f *frame)
+func fakeQuantizeBackwardAVX2H16H16H16F8(n int, call *kernelCall)

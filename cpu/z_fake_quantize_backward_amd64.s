@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func fakeQuantizeBackwardAVX512F32F32F32(n int, f *frame)
+// func fakeQuantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -670,11 +670,11 @@ DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardAVX512F64F64F64(n int, f *frame)
+// func fakeQuantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -1113,11 +1113,11 @@ DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardAVX512H16H16H16(n int, f *frame)
+// func fakeQuantizeBackwardAVX512H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2105,11 +2105,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardAVX512F32F32F32F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX512F32F32F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2559,11 +2559,11 @@ DATA all32_7f800000<>+24(SB)/4, $0x7f800000
 DATA all32_7f800000<>+28(SB)/4, $0x7f800000
 GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardAVX512F64F64F64F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX512F64F64F64F8(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2800,11 +2800,11 @@ DATA all64_7ff0000000000000<>+16(SB)/8, $0x7ff0000000000000
 DATA all64_7ff0000000000000<>+24(SB)/8, $0x7ff0000000000000
 GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardAVX512H16H16H16F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX512H16H16H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3408,11 +3408,11 @@ done63:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F32F32F32(n int, f *frame)
+// func fakeQuantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3905,11 +3905,11 @@ done37:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F64F64F64(n int, f *frame)
+// func fakeQuantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -4418,11 +4418,11 @@ done37:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2H16H16H16(n int, f *frame)
+// func fakeQuantizeBackwardAVX2H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·fakeQuantizeBackwardAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -5111,11 +5111,11 @@ done70:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F32F32F32F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX2F32F32F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -5377,11 +5377,11 @@ done14:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2F64F64F64F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX2F64F64F64F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -5651,11 +5651,11 @@ done14:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardAVX2H16H16H16F8(n int, f *frame)
+// func fakeQuantizeBackwardAVX2H16H16H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·fakeQuantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI

@@ -36,81 +36,81 @@ var fakeQuantizeBackwardInputKernels = kernels{
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F32F32F32(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512F32F32F32(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX512F64F64F64 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F64F64F64(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512F64F64F64(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX512H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512H16H16H16(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512H16H16H16(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F32F32F32F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512F32F32F32F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX512F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512F64F64F64F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512F64F64F64F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX512H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX512H16H16H16F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX512H16H16H16F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX2F32F32F32 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F32F32F32(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2F32F32F32(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX2F64F64F64 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F64F64F64(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2F64F64F64(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX2H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2H16H16H16(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2H16H16H16(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F32F32F32F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2F32F32F32F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX2F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2F64F64F64F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2F64F64F64F8(n int, call *kernelCall)
 
 // fakeQuantizeBackwardInputAVX2H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
 //
 //go:noescape
-func fakeQuantizeBackwardInputAVX2H16H16H16F8(n int, f *frame)
+func fakeQuantizeBackwardInputAVX2H16H16H16F8(n int, call *kernelCall)

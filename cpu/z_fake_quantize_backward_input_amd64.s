@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func fakeQuantizeBackwardInputAVX512F32F32F32(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512F32F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -431,11 +431,11 @@ DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardInputAVX512F64F64F64(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512F64F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -854,11 +854,11 @@ DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardInputAVX512H16H16H16(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -1500,11 +1500,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func fakeQuantizeBackwardInputAVX512F32F32F32F8(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512F32F32F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -1685,11 +1685,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX512F64F64F64F8(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512F64F64F64F8(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -1870,11 +1870,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX512H16H16H16F8(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX512H16H16H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2153,11 +2153,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2F32F32F32(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX2F32F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2465,11 +2465,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2F64F64F64(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX2F64F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2685,11 +2685,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2H16H16H16(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX2H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3146,11 +3146,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2F32F32F32F8(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX2F32F32F32F8(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3255,11 +3255,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2F64F64F64F8(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX2F64F64F64F8(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3364,11 +3364,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func fakeQuantizeBackwardInputAVX2H16H16H16F8(n int, f *frame)
+// func fakeQuantizeBackwardInputAVX2H16H16H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI

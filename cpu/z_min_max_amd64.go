@@ -21,7 +21,7 @@ var minMaxKernels = kernels{
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX512F32(n int, f *frame)
+func minMaxAVX512F32(n int, call *kernelCall)
 
 // minMaxAVX512F64 is, for i from 0 to n-1:
 //
@@ -29,7 +29,7 @@ func minMaxAVX512F32(n int, f *frame)
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX512F64(n int, f *frame)
+func minMaxAVX512F64(n int, call *kernelCall)
 
 // minMaxAVX512F16 is, for i from 0 to n-1:
 //
@@ -37,7 +37,7 @@ func minMaxAVX512F64(n int, f *frame)
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX512F16(n int, f *frame)
+func minMaxAVX512F16(n int, call *kernelCall)
 
 // minMaxAVX512BF16 is, for i from 0 to n-1:
 //
@@ -45,7 +45,7 @@ func minMaxAVX512F16(n int, f *frame)
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX512BF16(n int, f *frame)
+func minMaxAVX512BF16(n int, call *kernelCall)
 
 // minMaxAVX2F32 is, for i from 0 to n-1:
 //
@@ -53,7 +53,7 @@ func minMaxAVX512BF16(n int, f *frame)
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX2F32(n int, f *frame)
+func minMaxAVX2F32(n int, call *kernelCall)
 
 // minMaxAVX2F64 is, for i from 0 to n-1:
 //
@@ -61,7 +61,7 @@ func minMaxAVX2F32(n int, f *frame)
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX2F64(n int, f *frame)
+func minMaxAVX2F64(n int, call *kernelCall)
 
 // minMaxAVX2F16 is, for i from 0 to n-1:
 //
@@ -69,7 +69,7 @@ func minMaxAVX2F64(n int, f *frame)
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX2F16(n int, f *frame)
+func minMaxAVX2F16(n int, call *kernelCall)
 
 // minMaxAVX2BF16 is, for i from 0 to n-1:
 //
@@ -77,4 +77,4 @@ func minMaxAVX2F16(n int, f *frame)
 //	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
 //
 //go:noescape
-func minMaxAVX2BF16(n int, f *frame)
+func minMaxAVX2BF16(n int, call *kernelCall)

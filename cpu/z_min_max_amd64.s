@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func minMaxAVX512F32(n int, f *frame)
+// func minMaxAVX512F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI
@@ -331,11 +331,11 @@ DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $32
 
-// func minMaxAVX512F64(n int, f *frame)
+// func minMaxAVX512F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI
@@ -572,11 +572,11 @@ done23:
 	VZEROUPPER
 	RET
 
-// func minMaxAVX512F16(n int, f *frame)
+// func minMaxAVX512F16(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI
@@ -883,11 +883,11 @@ done25:
 	VZEROUPPER
 	RET
 
-// func minMaxAVX512BF16(n int, f *frame)
+// func minMaxAVX512BF16(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI
@@ -1208,11 +1208,11 @@ done25:
 	VZEROUPPER
 	RET
 
-// func minMaxAVX2F32(n int, f *frame)
+// func minMaxAVX2F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·minMaxAVX2F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI
@@ -1417,11 +1417,11 @@ done23:
 	VZEROUPPER
 	RET
 
-// func minMaxAVX2F64(n int, f *frame)
+// func minMaxAVX2F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·minMaxAVX2F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI
@@ -1634,11 +1634,11 @@ done23:
 	VZEROUPPER
 	RET
 
-// func minMaxAVX2F16(n int, f *frame)
+// func minMaxAVX2F16(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
 TEXT ·minMaxAVX2F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI
@@ -1839,11 +1839,11 @@ done23:
 	VZEROUPPER
 	RET
 
-// func minMaxAVX2BF16(n int, f *frame)
+// func minMaxAVX2BF16(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·minMaxAVX2BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
-	MOVQ  f+8(FP), CX
+	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
 	MOVQ  40(CX), BX
 	MOVQ  48(CX), SI

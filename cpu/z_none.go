@@ -16,4 +16,16 @@ var (
 	fakeQuantizeBackwardInputKernels kernels
 	fakeQuantizeBackwardKernels      kernels
 	minMaxKernels                    kernels
+	affineKernels                    []affineKernel
+	gridKernels                      []gridKernel
+	gatherTypes                      []gatherType
+	gatherCells                      []gatherCell
+	framedKernels                    []framedKernel
+	rowSums                          []rowSum
+	bagMaxima                        []bagMax
+	pairKernels                      []pairKernel
+	rowDivisions                     []rowDivision
+	normKernels                      []normKernel
+	matmulKernels                    []matmulFunctions
+	matmulBatches                    []matmulBatchKernel
 )

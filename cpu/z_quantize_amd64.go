@@ -69,193 +69,193 @@ var quantizeKernels = kernels{
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32I8(n int, f *frame)
+func quantizeAVX512F32I8(n int, call *kernelCall)
 
 // quantizeAVX512F64I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F64I8(n int, f *frame)
+func quantizeAVX512F64I8(n int, call *kernelCall)
 
 // quantizeAVX512F16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F16I8(n int, f *frame)
+func quantizeAVX512F16I8(n int, call *kernelCall)
 
 // quantizeAVX512BF16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512BF16I8(n int, f *frame)
+func quantizeAVX512BF16I8(n int, call *kernelCall)
 
 // quantizeAVX512F32I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32I16(n int, f *frame)
+func quantizeAVX512F32I16(n int, call *kernelCall)
 
 // quantizeAVX512F32I32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32I32(n int, f *frame)
+func quantizeAVX512F32I32(n int, call *kernelCall)
 
 // quantizeAVX512F64I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F64I16(n int, f *frame)
+func quantizeAVX512F64I16(n int, call *kernelCall)
 
 // quantizeAVX512F64I32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F64I32(n int, f *frame)
+func quantizeAVX512F64I32(n int, call *kernelCall)
 
 // quantizeAVX512H16I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512H16I16(n int, f *frame)
+func quantizeAVX512H16I16(n int, call *kernelCall)
 
 // quantizeAVX512H16I32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512H16I32(n int, f *frame)
+func quantizeAVX512H16I32(n int, call *kernelCall)
 
 // quantizeAVX512F32F32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F32F32(n int, f *frame)
+func quantizeAVX512F32F32(n int, call *kernelCall)
 
 // quantizeAVX512F64F64 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512F64F64(n int, f *frame)
+func quantizeAVX512F64F64(n int, call *kernelCall)
 
 // quantizeAVX512H16H16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX512H16H16(n int, f *frame)
+func quantizeAVX512H16H16(n int, call *kernelCall)
 
 // quantizeAVX512F32F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F32F8(n int, f *frame)
+func quantizeAVX512F32F8(n int, call *kernelCall)
 
 // quantizeAVX512F64F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512F64F8(n int, f *frame)
+func quantizeAVX512F64F8(n int, call *kernelCall)
 
 // quantizeAVX512H16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX512H16F8(n int, f *frame)
+func quantizeAVX512H16F8(n int, call *kernelCall)
 
 // quantizeAVX2F32I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32I8(n int, f *frame)
+func quantizeAVX2F32I8(n int, call *kernelCall)
 
 // quantizeAVX2F16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F16I8(n int, f *frame)
+func quantizeAVX2F16I8(n int, call *kernelCall)
 
 // quantizeAVX2BF16I8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2BF16I8(n int, f *frame)
+func quantizeAVX2BF16I8(n int, call *kernelCall)
 
 // quantizeAVX2F32I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32I16(n int, f *frame)
+func quantizeAVX2F32I16(n int, call *kernelCall)
 
 // quantizeAVX2F32I32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32I32(n int, f *frame)
+func quantizeAVX2F32I32(n int, call *kernelCall)
 
 // quantizeAVX2H16I16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2H16I16(n int, f *frame)
+func quantizeAVX2H16I16(n int, call *kernelCall)
 
 // quantizeAVX2H16I32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2H16I32(n int, f *frame)
+func quantizeAVX2H16I32(n int, call *kernelCall)
 
 // quantizeAVX2F32F32 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F32F32(n int, f *frame)
+func quantizeAVX2F32F32(n int, call *kernelCall)
 
 // quantizeAVX2F64F64 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2F64F64(n int, f *frame)
+func quantizeAVX2F64F64(n int, call *kernelCall)
 
 // quantizeAVX2H16H16 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
 //
 //go:noescape
-func quantizeAVX2H16H16(n int, f *frame)
+func quantizeAVX2H16H16(n int, call *kernelCall)
 
 // quantizeAVX2F32F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX2F32F8(n int, f *frame)
+func quantizeAVX2F32F8(n int, call *kernelCall)
 
 // quantizeAVX2H16F8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
 //
 //go:noescape
-func quantizeAVX2H16F8(n int, f *frame)
+func quantizeAVX2H16F8(n int, call *kernelCall)

@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func quantizeAVX512F32I8(n int, f *frame)
+// func quantizeAVX512F32I8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -622,11 +622,11 @@ DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX512F64I8(n int, f *frame)
+// func quantizeAVX512F64I8(n int, call *kernelCall)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1018,11 +1018,11 @@ DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX512F16I8(n int, f *frame)
+// func quantizeAVX512F16I8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -1672,11 +1672,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512BF16I8(n int, f *frame)
+// func quantizeAVX512BF16I8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -2405,11 +2405,11 @@ DATA quarters64<>+6(SB)/1, $0x05
 DATA quarters64<>+7(SB)/1, $0x07
 GLOBL quarters64<>(SB), RODATA|NOPTR, $8
 
-// func quantizeAVX512F32I16(n int, f *frame)
+// func quantizeAVX512F32I16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -3036,11 +3036,11 @@ DATA even16<>+30(SB)/1, $0x3c
 DATA even16<>+31(SB)/1, $0x3e
 GLOBL even16<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX512F32I32(n int, f *frame)
+// func quantizeAVX512F32I32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -3694,11 +3694,11 @@ DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
 DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX512F64I16(n int, f *frame)
+// func quantizeAVX512F64I16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -4081,11 +4081,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512F64I32(n int, f *frame)
+// func quantizeAVX512F64I32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -4467,11 +4467,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512H16I16(n int, f *frame)
+// func quantizeAVX512H16I16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -5279,11 +5279,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512H16I32(n int, f *frame)
+// func quantizeAVX512H16I32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -6141,11 +6141,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512F32F32(n int, f *frame)
+// func quantizeAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -6719,11 +6719,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512F64F64(n int, f *frame)
+// func quantizeAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -7099,11 +7099,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX512H16H16(n int, f *frame)
+// func quantizeAVX512H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -8236,11 +8236,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX512F32F8(n int, f *frame)
+// func quantizeAVX512F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -8495,11 +8495,11 @@ DATA all32_80000000<>+24(SB)/4, $0x80000000
 DATA all32_80000000<>+28(SB)/4, $0x80000000
 GLOBL all32_80000000<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX512F64F8(n int, f *frame)
+// func quantizeAVX512F64F8(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -8755,11 +8755,11 @@ DATA all64_8000000000000000<>+16(SB)/8, $0x8000000000000000
 DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
 GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX512H16F8(n int, f *frame)
+// func quantizeAVX512H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -9023,11 +9023,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F32I8(n int, f *frame)
+// func quantizeAVX2F32I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -9482,11 +9482,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F16I8(n int, f *frame)
+// func quantizeAVX2F16I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -9997,11 +9997,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2BF16I8(n int, f *frame)
+// func quantizeAVX2BF16I8(n int, call *kernelCall)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -10523,11 +10523,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F32I16(n int, f *frame)
+// func quantizeAVX2F32I16(n int, call *kernelCall)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -10997,11 +10997,11 @@ DATA all32_ffff<>+24(SB)/4, $0x0000ffff
 DATA all32_ffff<>+28(SB)/4, $0x0000ffff
 GLOBL all32_ffff<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX2F32I32(n int, f *frame)
+// func quantizeAVX2F32I32(n int, call *kernelCall)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -11476,11 +11476,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2H16I16(n int, f *frame)
+// func quantizeAVX2H16I16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -12092,11 +12092,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2H16I32(n int, f *frame)
+// func quantizeAVX2H16I32(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -12726,11 +12726,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F32F32(n int, f *frame)
+// func quantizeAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, FMA3, MMX+
 TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -13170,11 +13170,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F64F64(n int, f *frame)
+// func quantizeAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -13373,11 +13373,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2H16H16(n int, f *frame)
+// func quantizeAVX2H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -14185,11 +14185,11 @@ DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
-// func quantizeAVX2F32F8(n int, f *frame)
+// func quantizeAVX2F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
 TEXT ·quantizeAVX2F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
@@ -14314,11 +14314,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2H16F8(n int, f *frame)
+// func quantizeAVX2H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·quantizeAVX2H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI

@@ -36,81 +36,81 @@ var quantizeBackwardKernels = kernels{
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F32F32F32(n int, f *frame)
+func quantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 
 // quantizeBackwardAVX512F64F64F64 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F64F64F64(n int, f *frame)
+func quantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 
 // quantizeBackwardAVX512H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512H16H16H16(n int, f *frame)
+func quantizeBackwardAVX512H16H16H16(n int, call *kernelCall)
 
 // quantizeBackwardAVX512F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F32F32F32F8(n int, f *frame)
+func quantizeBackwardAVX512F32F32F32F8(n int, call *kernelCall)
 
 // quantizeBackwardAVX512F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512F64F64F64F8(n int, f *frame)
+func quantizeBackwardAVX512F64F64F64F8(n int, call *kernelCall)
 
 // quantizeBackwardAVX512H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX512H16H16H16F8(n int, f *frame)
+func quantizeBackwardAVX512H16H16H16F8(n int, call *kernelCall)
 
 // quantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F32F32F32(n int, f *frame)
+func quantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
 
 // quantizeBackwardAVX2F64F64F64 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F64F64F64(n int, f *frame)
+func quantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
 
 // quantizeBackwardAVX2H16H16H16 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2H16H16H16(n int, f *frame)
+func quantizeBackwardAVX2H16H16H16(n int, call *kernelCall)
 
 // quantizeBackwardAVX2F32F32F32F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F32F32F32F8(n int, f *frame)
+func quantizeBackwardAVX2F32F32F32F8(n int, call *kernelCall)
 
 // quantizeBackwardAVX2F64F64F64F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2F64F64F64F8(n int, f *frame)
+func quantizeBackwardAVX2F64F64F64F8(n int, call *kernelCall)
 
 // quantizeBackwardAVX2H16H16H16F8 is, for i from 0 to n-1:
 //
 //	dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0
 //
 //go:noescape
-func quantizeBackwardAVX2H16H16H16F8(n int, f *frame)
+func quantizeBackwardAVX2H16H16H16F8(n int, call *kernelCall)

@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func quantizeBackwardAVX512F32F32F32(n int, f *frame)
+// func quantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -441,11 +441,11 @@ DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
-// func quantizeBackwardAVX512F64F64F64(n int, f *frame)
+// func quantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -874,11 +874,11 @@ DATA all64_3ff0000000000000<>+16(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
-// func quantizeBackwardAVX512H16H16H16(n int, f *frame)
+// func quantizeBackwardAVX512H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -1624,11 +1624,11 @@ DATA odd16<>+30(SB)/1, $0x3d
 DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
-// func quantizeBackwardAVX512F32F32F32F8(n int, f *frame)
+// func quantizeBackwardAVX512F32F32F32F8(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·quantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -1814,11 +1814,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX512F64F64F64F8(n int, f *frame)
+// func quantizeBackwardAVX512F64F64F64F8(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·quantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2004,11 +2004,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX512H16H16H16F8(n int, f *frame)
+// func quantizeBackwardAVX512H16H16H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·quantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2321,11 +2321,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX2F32F32F32(n int, f *frame)
+// func quantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2639,11 +2639,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX2F64F64F64(n int, f *frame)
+// func quantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -2863,11 +2863,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX2H16H16H16(n int, f *frame)
+// func quantizeBackwardAVX2H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·quantizeBackwardAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3376,11 +3376,11 @@ DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
-// func quantizeBackwardAVX2F32F32F32F8(n int, f *frame)
+// func quantizeBackwardAVX2F32F32F32F8(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·quantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3487,11 +3487,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX2F64F64F64F8(n int, f *frame)
+// func quantizeBackwardAVX2F64F64F64F8(n int, call *kernelCall)
 // Requires: AVX, MMX+
 TEXT ·quantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI
@@ -3598,11 +3598,11 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeBackwardAVX2H16H16H16F8(n int, f *frame)
+// func quantizeBackwardAVX2H16H16H16F8(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·quantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
+	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
 	MOVQ         8(CX), BX
 	MOVQ         16(CX), SI

@@ -251,3 +251,215 @@ var gatherCells = []gatherCell{
 		few:  [maxQuad]nearestAdd{gridNearestAdd1F64, gridNearestAdd2F64, gridNearestAdd3F64, gridNearestAdd4F64},
 	},
 }
+
+var framedKernels = []framedKernel{
+	{
+		needs:  AVX512,
+		locate: gridFramedLocateAVX512, sample: gridFramedSampleAVX512, slope: gridFramedSlopeAVX512,
+	},
+	{
+		needs:  AVX2,
+		locate: gridFramedLocateAVX2, sample: gridFramedSampleAVX2, slope: gridFramedSlopeAVX2,
+	},
+}
+
+var rowSums = []rowSum{
+	{
+		needs: AVX512, in: tensor.F32, out: tensor.F32, columns: 1, run: sumRowsAVX512F32, chosen: sumChosenAVX512F32,
+	},
+	{
+		needs: AVX512, in: tensor.F64, out: tensor.F64, columns: 1, run: sumRowsAVX512F64, chosen: sumChosenAVX512F64,
+	},
+	{
+		needs: AVX512, in: tensor.BF16, out: tensor.BF16, columns: 1, run: sumRowsAVX512BF16, chosen: sumChosenAVX512BF16,
+	},
+	{
+		needs: AVX512, in: tensor.F16, out: tensor.F16, columns: 1, run: sumRowsAVX512F16, chosen: sumChosenAVX512F16,
+	},
+	{
+		needs: AVX2, in: tensor.F32, out: tensor.F32, columns: 16, run: sumRowsAVX2F32, chosen: sumChosenAVX2F32,
+	},
+	{
+		needs: AVX2, in: tensor.F64, out: tensor.F64, columns: 8, run: sumRowsAVX2F64, chosen: sumChosenAVX2F64,
+	},
+	{
+		needs: AVX2, in: tensor.BF16, out: tensor.BF16, columns: 16, run: sumRowsAVX2BF16, chosen: sumChosenAVX2BF16,
+	},
+	{
+		needs: AVX2, in: tensor.F16, out: tensor.F16, columns: 16, run: sumRowsAVX2F16, chosen: sumChosenAVX2F16,
+	},
+}
+
+var bagMaxima = []bagMax{
+	{
+		needs: AVX512, dtype: tensor.F32, columns: 1, run: bagMaxAVX512F32,
+	},
+	{
+		needs: AVX512, dtype: tensor.F64, columns: 1, run: bagMaxAVX512F64,
+	},
+	{
+		needs: AVX512, dtype: tensor.BF16, columns: 1, run: bagMaxAVX512BF16,
+	},
+	{
+		needs: AVX512, dtype: tensor.F16, columns: 1, run: bagMaxAVX512F16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F32, columns: 16, run: bagMaxAVX2F32,
+	},
+	{
+		needs: AVX2, dtype: tensor.F64, columns: 8, run: bagMaxAVX2F64,
+	},
+	{
+		needs: AVX2, dtype: tensor.BF16, columns: 16, run: bagMaxAVX2BF16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F16, columns: 16, run: bagMaxAVX2F16,
+	},
+}
+
+var pairKernels = []pairKernel{
+	{
+		needs: AVX512, dtype: tensor.F32, columns: 1, run: pairProductsAVX512F32,
+	},
+	{
+		needs: AVX512, dtype: tensor.BF16, columns: 1, run: pairProductsAVX512BF16,
+	},
+	{
+		needs: AVX512, dtype: tensor.F16, columns: 1, run: pairProductsAVX512F16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F32, columns: 8, run: pairProductsAVX2F32,
+	},
+	{
+		needs: AVX2, dtype: tensor.BF16, columns: 8, run: pairProductsAVX2BF16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F16, columns: 8, run: pairProductsAVX2F16,
+	},
+}
+
+var rowDivisions = []rowDivision{
+	{
+		needs: AVX512, dtype: tensor.F32, run: divideRowAVX512F32,
+	},
+	{
+		needs: AVX512, dtype: tensor.F64, run: divideRowAVX512F64,
+	},
+	{
+		needs: AVX512, dtype: tensor.BF16, run: divideRowAVX512BF16,
+	},
+	{
+		needs: AVX512, dtype: tensor.F16, run: divideRowAVX512F16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F32, run: divideRowAVX2F32,
+	},
+	{
+		needs: AVX2, dtype: tensor.F64, run: divideRowAVX2F64,
+	},
+	{
+		needs: AVX2, dtype: tensor.BF16, run: divideRowAVX2BF16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F16, run: divideRowAVX2F16,
+	},
+}
+
+var normKernels = []normKernel{
+	{
+		needs: AVX512, dtype: tensor.F32,
+		abs: rowAbsAVX512F32, square: rowSquareAVX512F32, largest: rowLargestAVX512F32, scale: rowScaleAVX512F32,
+		cube: rowCubeAVX512F32,
+	},
+	{
+		needs: AVX512, dtype: tensor.F64,
+		abs: rowAbsAVX512F64, square: rowSquareAVX512F64, largest: rowLargestAVX512F64, scale: rowScaleAVX512F64,
+	},
+	{
+		needs: AVX512, dtype: tensor.BF16,
+		abs: rowAbsAVX512BF16, square: rowSquareAVX512BF16, largest: rowLargestAVX512BF16, scale: rowScaleAVX512BF16,
+		cube: rowCubeAVX512BF16,
+	},
+	{
+		needs: AVX512, dtype: tensor.F16,
+		abs: rowAbsAVX512F16, square: rowSquareAVX512F16, largest: rowLargestAVX512F16, scale: rowScaleAVX512F16,
+		cube: rowCubeAVX512F16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F32,
+		abs: rowAbsAVX2F32, square: rowSquareAVX2F32, largest: rowLargestAVX2F32, scale: rowScaleAVX2F32,
+		cube: rowCubeAVX2F32,
+	},
+	{
+		needs: AVX2, dtype: tensor.F64,
+		abs: rowAbsAVX2F64, square: rowSquareAVX2F64, largest: rowLargestAVX2F64, scale: rowScaleAVX2F64,
+	},
+	{
+		needs: AVX2, dtype: tensor.BF16,
+		abs: rowAbsAVX2BF16, square: rowSquareAVX2BF16, largest: rowLargestAVX2BF16, scale: rowScaleAVX2BF16,
+		cube: rowCubeAVX2BF16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F16,
+		abs: rowAbsAVX2F16, square: rowSquareAVX2F16, largest: rowLargestAVX2F16, scale: rowScaleAVX2F16,
+		cube: rowCubeAVX2F16,
+	},
+}
+
+var matmulKernels = []matmulFunctions{
+	{
+		needs: AVX512, other: tensor.F32, lanes: 16,
+		whole: matmulAVX512F32, half: matmulHalfAVX512F32, wide: matmulWideAVX512F32,
+		turned: matmulTurnedAVX512F32, turnedWide: matmulTurnedWideAVX512F32, turn: turnTileAVX512F32,
+	},
+	{
+		needs: AVX512, other: tensor.F64, lanes: 8,
+		whole: matmulAVX512F64, half: matmulHalfAVX512F64, wide: matmulWideAVX512F64,
+		turned: matmulTurnedAVX512F64, turnedWide: matmulTurnedWideAVX512F64, turn: turnTileAVX512F64,
+	},
+	{
+		needs: AVX512, other: tensor.BF16, lanes: 16,
+		whole: matmulAVX512BF16, half: matmulHalfAVX512BF16, wide: matmulWideAVX512BF16,
+		turned: matmulTurnedAVX512BF16, turnedWide: matmulTurnedWideAVX512BF16, turn: turnTileAVX512BF16,
+	},
+	{
+		needs: AVX512, other: tensor.F16, lanes: 16,
+		whole: matmulAVX512F16, half: matmulHalfAVX512F16, wide: matmulWideAVX512F16,
+		turned: matmulTurnedAVX512F16, turnedWide: matmulTurnedWideAVX512F16, turn: turnTileAVX512F16,
+	},
+	{
+		needs: AVX2, other: tensor.F32, lanes: 8,
+		whole: matmulAVX2F32, half: matmulHalfAVX2F32, wide: matmulWideAVX2F32,
+		turned: matmulTurnedAVX2F32, turnedWide: matmulTurnedWideAVX2F32, turn: turnTileAVX2F32,
+	},
+	{
+		needs: AVX2, other: tensor.F64, lanes: 4,
+		whole: matmulAVX2F64, half: matmulHalfAVX2F64, wide: matmulWideAVX2F64,
+		turned: matmulTurnedAVX2F64, turnedWide: matmulTurnedWideAVX2F64, turn: turnTileAVX2F64,
+	},
+	{
+		needs: AVX2, other: tensor.BF16, lanes: 8,
+		whole: matmulAVX2BF16, half: matmulHalfAVX2BF16, wide: matmulWideAVX2BF16,
+		turned: matmulTurnedAVX2BF16, turnedWide: matmulTurnedWideAVX2BF16, turn: turnTileAVX2BF16,
+	},
+	{
+		needs: AVX2, other: tensor.F16, lanes: 8,
+		whole: matmulAVX2F16, half: matmulHalfAVX2F16, wide: matmulWideAVX2F16,
+		turned: matmulTurnedAVX2F16, turnedWide: matmulTurnedWideAVX2F16, turn: turnTileAVX2F16,
+	},
+}
+
+var matmulBatches = []matmulBatchKernel{
+	{
+		needs: AVX512, compute: tensor.F32, lanes: 16, run: matmulBatchAVX512F32,
+	},
+	{
+		needs: AVX512, compute: tensor.F64, lanes: 8, run: matmulBatchAVX512F64,
+	},
+	{
+		needs: AVX2, compute: tensor.F32, lanes: 8, run: matmulBatchAVX2F32,
+	},
+	{
+		needs: AVX2, compute: tensor.F64, lanes: 4, run: matmulBatchAVX2F64,
+	},
+}

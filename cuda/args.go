@@ -105,12 +105,12 @@ const (
 
 // stripeOf plans reductions of up to longest positions into sums values each.
 // It reserves workspace for the results of blocks.
-func (to *Program) stripeOf(reductions, longest int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
-	return to.blocksOf(reductions, longest, stripeBlock, sums, compute)
+func (prog *Program) stripeOf(reductions, longest int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
+	return prog.blocksOf(reductions, longest, stripeBlock, sums, compute)
 }
 
 // blocksOf is stripeOf with blocks of another size.
-func (to *Program) blocksOf(reductions, longest, block int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
+func (prog *Program) blocksOf(reductions, longest, block int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
 	s = stripeArgs{reductions: reductions, longest: longest, block: block, blocks: max(1, ceilDiv(longest, block))}
 	tile := tileOf(compute, sums)
 	// Short reductions share a tile.
@@ -118,7 +118,7 @@ func (to *Program) blocksOf(reductions, longest, block int64, sums int, compute 
 		s.logChannels++
 	}
 	if s.blocks > 1 {
-		partial = to.reserve(reductions * s.blocks * int64(sums) * compute.Size())
+		partial = prog.reserve(reductions * s.blocks * int64(sums) * compute.Size())
 	}
 	return s, partial
 }
@@ -147,7 +147,7 @@ func launchTiles[A any](r *run, kernel, fold int, tiles int64, s *stripeArgs, pa
 		return
 	}
 	s.locate(r, partial)
-	launch(r, kernel, blocks(tiles*s.blocks, 1<<20), args)
+	launch(r, kernel, blocks(tiles*s.blocks, mostBlocks), args)
 	launchFold(r, fold, s, args)
 }
 

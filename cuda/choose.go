@@ -32,9 +32,9 @@ func (c *choice) columns() bool {
 
 // instead adds a step that runs kernels which want packs, in the place of what the program has
 // so far where that has packs only; s describes the groups' pieces.
-func (c choice) instead(to *Program, s stripeArgs, partial int64, step func(r *run, a *quantSumArgs)) {
-	before := to.run
-	to.run = func(r *run) {
+func (c choice) instead(prog *Program, s stripeArgs, partial int64, step func(r *run, a *quantSumArgs)) {
+	before := prog.run
+	prog.run = func(r *run) {
 		a := quantSumArgs{q: c.q, stripe: s, symmetric: boolArg(c.symmetric)}
 		a.x, a.ds = tensorOf(&r.args[0]), tensorOf(&r.args[c.scale])
 		if r.args[c.zero].Present() {
@@ -58,11 +58,11 @@ func (c *choice) whole() stripeArgs {
 }
 
 // cut describes groups in pieces of so many elements and reserves what those need.
-func (c *choice) cut(to *Program, piece int64) (s stripeArgs, partial int64) {
+func (c *choice) cut(prog *Program, piece int64) (s stripeArgs, partial int64) {
 	s = c.whole()
 	if piece < c.longest {
 		s.block, s.blocks = piece, ceilDiv(c.longest, piece)
-		partial = to.reserve(2 * s.reductions * s.blocks * to.Compute.Size())
+		partial = prog.reserve(2 * s.reductions * s.blocks * prog.Compute.Size())
 	}
 	return s, partial
 }
@@ -77,19 +77,19 @@ func (c *choice) launchShared(r *run, kernel int, a *quantSumArgs) {
 		turns, a.stripe.logThreads = 4, max(2, logOf(packs))
 	}
 	warps := ceilDiv(c.q.params<<a.stripe.logThreads, turns<<logWarp)
-	launch(r, kernel, blocks(ceilDiv(warps<<logWarp, rowThreads), 1<<31-1).of(rowThreads), a)
+	launch(r, kernel, blocks(ceilDiv(warps<<logWarp, rowThreads), gridX).of(rowThreads), a)
 }
 
-func buildChooseQParams(p *Problem, to *Program) error {
-	chooseQParams(p, to, choiceOf(p, 0, 1, 2))
+func buildChooseQParams(p *Problem, prog *Program) error {
+	chooseQParams(p, prog, choiceOf(p, 0, 1, 2))
 	return nil
 }
 
-func chooseQParams(p *Problem, to *Program, c choice) {
-	to.Compute = p.Types[0].Compute()
+func chooseQParams(p *Problem, prog *Program, c choice) {
+	prog.Compute = p.Types[0].Compute()
 	name := "choose_qparams" + typeNames(p.Types[0])
 	s := summing{q: c.q, dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: c.scale, dz: c.zero, symmetric: c.symmetric, row: c.size, column: 1}
-	s.build(p, to, p.Shapes[0], name, columnKernels)
+	s.build(p, prog, p.Shapes[0], name, columnKernels)
 	c.codes = 0
 	switch packs := c.longest / c.size; {
 	case c.follow() && packs <= pairGroup:
@@ -97,24 +97,24 @@ func chooseQParams(p *Problem, to *Program, c choice) {
 		if packs > shortGroup {
 			suffix = "_pair"
 		}
-		shared := to.kernel("%s%s", name, suffix)
-		c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) { c.launchShared(r, shared, a) })
+		shared := prog.kernel("%s%s", name, suffix)
+		c.instead(prog, c.whole(), 0, func(r *run, a *quantSumArgs) { c.launchShared(r, shared, a) })
 	case c.follow():
-		s, partial := c.cut(to, c.size*pieceOf(packs, c.q.params, 2048, 1024))
-		pieces, fold := to.kernel("%s_pieces", name), to.kernelIf(s.blocks > 1, "%s_fold", name)
+		s, partial := c.cut(prog, c.size*pieceOf(packs, c.q.params, 2048, 1024))
+		pieces, fold := prog.kernel("%s_pieces", name), prog.kernelIf(s.blocks > 1, "%s_fold", name)
 		threads := min(ceilDiv(packs, pairGroup)<<logWarp, blockThreads)
-		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
-			launch(r, pieces, blocks(c.q.params*s.blocks, 1<<31-1).of(threads), a)
+		c.instead(prog, s, partial, func(r *run, a *quantSumArgs) {
+			launch(r, pieces, blocks(c.q.params*s.blocks, gridX).of(threads), a)
 			launchFold(r, fold, &a.stripe, a)
 		})
 	case c.columns():
 		tiles := (c.q.params/c.size + 31) / 32
-		s, partial := c.cut(to, pieceOf(c.longest, tiles, 512, 32))
-		packed, fold := to.kernel("%s_columns", name), to.kernelIf(s.blocks > 1, "%s_columns_fold", name)
-		c.instead(to, s, partial, func(r *run, a *quantSumArgs) {
-			launch(r, packed, blocks(tiles*s.blocks, 1<<31-1), a)
+		s, partial := c.cut(prog, pieceOf(c.longest, tiles, 512, 32))
+		packed, fold := prog.kernel("%s_columns", name), prog.kernelIf(s.blocks > 1, "%s_columns_fold", name)
+		c.instead(prog, s, partial, func(r *run, a *quantSumArgs) {
+			launch(r, packed, blocks(tiles*s.blocks, gridX), a)
 			if s.blocks > 1 {
-				launch(r, fold, blocks(ceilDiv(4*c.q.params, rowThreads), 1<<31-1).of(rowThreads), a)
+				launch(r, fold, blocks(ceilDiv(4*c.q.params, rowThreads), gridX).of(rowThreads), a)
 			}
 		})
 	}
@@ -129,10 +129,10 @@ func pieceOf(longest, count, many, unit int64) int64 {
 
 // buildDynamicQuantize chooses parameters, then quantizes with them: at once where a
 // block's registers hold a group.
-func buildDynamicQuantize(p *Problem, to *Program) error {
+func buildDynamicQuantize(p *Problem, prog *Program) error {
 	c := choiceOf(p, 1, 2, 3)
-	chooseQParams(p, to, c)
-	quantize(p, to, mapping{q: c.q, in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
+	chooseQParams(p, prog, c)
+	quantize(p, prog, mapping{q: c.q, in: 0, x: -1, scale: 2, zero: 3, out: 1, quick: true})
 	_, bits := p.Types[1].DLPack()
 	kind, threads := groupKind(c.longest / c.size)
 	if kind == "" || bits > 8 || p.Types[0] == tensor.F64 || !c.follow() {
@@ -141,12 +141,12 @@ func buildDynamicQuantize(p *Problem, to *Program) error {
 	if bits < 8 && p.Shapes[0][len(p.Shapes[0])-1]%2 != 0 { // rows of codes do not follow one another
 		return nil
 	}
-	k := to.kernel("quantize_dynamic_%s%s_%d", kind, typeNames(p.Types[0]), bits)
-	c.instead(to, c.whole(), 0, func(r *run, a *quantSumArgs) {
+	k := prog.kernel("quantize_dynamic_%s%s_%d", kind, typeNames(p.Types[0]), bits)
+	c.instead(prog, c.whole(), 0, func(r *run, a *quantSumArgs) {
 		if c.longest/c.size <= pairGroup {
 			c.launchShared(r, k, a)
 		} else {
-			launch(r, k, blocks(c.q.params, 1<<31-1).of(threads), a)
+			launch(r, k, blocks(c.q.params, gridX).of(threads), a)
 		}
 	})
 	return nil

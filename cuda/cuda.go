@@ -42,7 +42,7 @@ type Program struct {
 type Op struct {
 	Name    string
 	Kernels func() []string // every kernel that some problem of the op needs
-	build   func(p *Problem, to *Program) error
+	build   func(p *Problem, prog *Program) error
 }
 
 // Supports reports whether an op has a CUDA row.
@@ -68,30 +68,30 @@ func New(p *Problem) (*Program, error) {
 			return nil, fmt.Errorf("has argument %d of type %s, which has no CUDA kernels", i, d)
 		}
 	}
-	to := &Program{}
-	return to, o.build(p, to)
+	prog := &Program{}
+	return prog, o.build(p, prog)
 }
 
 // Load makes the program's kernels ready on a device, in its primary context.
 // It comes before Run, and before a stream captures.
-func (to *Program) Load(device int) (err error) {
-	to.device = device
-	to.functions, err = driver.Load(device, to.kernels)
+func (prog *Program) Load(device int) (err error) {
+	prog.device = device
+	prog.functions, err = driver.Load(device, prog.kernels)
 	return err
 }
 
 // kernel notes that the program needs a kernel and returns its number.
-func (to *Program) kernel(format string, a ...any) int {
-	to.kernels = append(to.kernels, fmt.Sprintf(format, a...))
-	return len(to.kernels) - 1
+func (prog *Program) kernel(format string, a ...any) int {
+	prog.kernels = append(prog.kernels, fmt.Sprintf(format, a...))
+	return len(prog.kernels) - 1
 }
 
 // kernelIf is kernel for one that runs under a condition: else it is not loaded.
-func (to *Program) kernelIf(runs bool, format string, a ...any) int {
+func (prog *Program) kernelIf(runs bool, format string, a ...any) int {
 	if !runs {
 		format, a = "", nil
 	}
-	return to.kernel(format, a...)
+	return prog.kernel(format, a...)
 }
 
 // run is one run of a program.
@@ -106,17 +106,17 @@ type run struct {
 // Run launches the program's kernels on a stream. It neither allocates device
 // memory nor waits, so a stream may be capturing a graph. Views are of device
 // memory; workspace is the address of Workspace bytes, a multiple of 16.
-func (to *Program) Run(stream, workspace uintptr, args []tensor.View) error {
+func (prog *Program) Run(stream, workspace uintptr, args []tensor.View) error {
 	if workspace%workspaceAlign != 0 {
 		return fmt.Errorf("the workspace is at an address that is not a multiple of %d", workspaceAlign)
 	}
-	leave, err := driver.Enter(to.device)
+	leave, err := driver.Enter(prog.device)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	r := run{Program: to, stream: stream, workspace: uint64(workspace), args: args}
-	to.run(&r)
+	r := run{Program: prog, stream: stream, workspace: uint64(workspace), args: args}
+	prog.run(&r)
 	return r.err
 }
 
@@ -131,11 +131,17 @@ func (g geometry) of(n int64) geometry {
 
 func ceilDiv(n, d int64) int64 { return (n + d - 1) / d }
 
-const blockThreads = 256
+const (
+	blockThreads = 256
+	mostBlocks   = 1 << 20 // of a kernel whose threads loop
+	// The most blocks that CUDA takes along an axis.
+	gridX  = 1<<31 - 1
+	gridYZ = 1<<16 - 1
+)
 
 // threads covers n items with one thread each; kernels loop where there are
 // more items than threads.
-func threads(n int64) geometry { return blocks(ceilDiv(n, blockThreads), 1<<20) }
+func threads(n int64) geometry { return blocks(ceilDiv(n, blockThreads), mostBlocks) }
 
 // blocks is n blocks, but at most limit.
 func blocks(n, limit int64) geometry {
@@ -153,9 +159,9 @@ func launch[A any](r *run, kernel int, g geometry, args *A) {
 const workspaceAlign = 16
 
 // reserve adds bytes to the workspace and returns where they start.
-func (to *Program) reserve(bytes int64) (offset int64) {
-	offset = to.Workspace
-	to.Workspace += (bytes + workspaceAlign - 1) &^ (workspaceAlign - 1)
+func (prog *Program) reserve(bytes int64) (offset int64) {
+	offset = prog.Workspace
+	prog.Workspace += (bytes + workspaceAlign - 1) &^ (workspaceAlign - 1)
 	return offset
 }
 

@@ -57,14 +57,14 @@ func wholePacks(t tensorArg, columns, size int64) tensorArg {
 	return t
 }
 
-func buildEmbedding(p *Problem, to *Program) error {
-	to.Compute = p.Types[0]
+func buildEmbedding(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0]
 	a := embeddingArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1]}
 	skip := p.Word("bounds") == "skip"
-	check := to.kernelIf(!skip, "embedding_check")
-	copyRows := to.kernel("embedding%s", typeNames(p.Types[0]))
+	check := prog.kernelIf(!skip, "embedding_check")
+	copyRows := prog.kernel("embedding%s", typeNames(p.Types[0]))
 	size := packBytes / p.Types[0].Size()
-	to.run = func(r *run) {
+	prog.run = func(r *run) {
 		a := a
 		a.weight, a.indices, a.out = wholePacks(tensorOf(&r.args[0]), a.columns, size), tensorOf(&r.args[1]), wholePacks(tensorOf(&r.args[2]), a.columns, size)
 		if a.n == 0 {
@@ -80,9 +80,9 @@ func buildEmbedding(p *Problem, to *Program) error {
 	return nil
 }
 
-func buildRenorm(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	to.Accumulator = to.Compute
+func buildRenorm(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	prog.Accumulator = prog.Compute
 	a := renormArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1], maxNorm: p.Float("max_norm")}
 	switch norm := p.Float("norm_type"); {
 	case norm == 1 || norm == 2:
@@ -94,13 +94,13 @@ func buildRenorm(p *Problem, to *Program) error {
 		return fmt.Errorf("has %d indices and %d rows; CUDA takes up to %d", a.n, a.rows, int64(limit32))
 	}
 	a.skip = boolArg(p.Word("bounds") == "skip")
-	check, fill, own := to.kernelIf(a.skip == 0, "embedding_check"), to.kernel("fill"), to.kernel("embedding_renorm_own")
-	scale := to.kernel("embedding_renorm_scale%s", typeNames(p.Types[0]))
+	check, fill, own := prog.kernelIf(a.skip == 0, "embedding_check"), prog.kernel("fill"), prog.kernel("embedding_renorm_own")
+	scale := prog.kernel("embedding_renorm_scale%s", typeNames(p.Types[0]))
 	var partial int64
-	a.stripe, partial = to.stripeOf(a.n, a.columns, 2, to.Compute)
-	norms := to.rowKernel("embedding_renorm"+typeNames(p.Types[0]), &a.stripe, packedRows(a.columns, p.Types[0]) > 1)
-	owner, factor := to.reserve(a.rows*4), to.reserve(a.n*to.Compute.Size())
-	to.run = func(r *run) {
+	a.stripe, partial = prog.stripeOf(a.n, a.columns, 2, prog.Compute)
+	norms := prog.rowKernel("embedding_renorm"+typeNames(p.Types[0]), &a.stripe, packedRows(a.columns, p.Types[0]) > 1)
+	owner, factor := prog.reserve(a.rows*4), prog.reserve(a.n*prog.Compute.Size())
+	prog.run = func(r *run) {
 		if a.n == 0 {
 			return
 		}
@@ -120,9 +120,9 @@ func buildRenorm(p *Problem, to *Program) error {
 	return nil
 }
 
-func buildEmbeddingBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	to.Accumulator = to.Compute
+func buildEmbeddingBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	prog.Accumulator = prog.Compute
 	rows, columns := p.Shapes[2][0], p.Shapes[2][1]
 	a := embeddingBackwardArgs{
 		n: tensor.NumElements(p.Shapes[1]), padding: p.Int("padding_idx"), gradient: gradientOf(p),
@@ -130,9 +130,9 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 	if a.n > limit32 || max(rows, columns) > limit32 {
 		return fmt.Errorf("has %d indices, %d rows and %d columns; CUDA takes up to %d", a.n, rows, columns, int64(limit32))
 	}
-	keys := to.kernel("embedding_keys")
-	s := to.rowSumsOf(a.n, rows, columns, "embedding_backward"+typeNames(p.Types[0]))
-	to.run = func(r *run) {
+	keys := prog.kernel("embedding_keys")
+	s := prog.rowSumsOf(a.n, rows, columns, "embedding_backward"+typeNames(p.Types[0]))
+	prog.run = func(r *run) {
 		if rows == 0 || columns == 0 {
 			return
 		}

@@ -67,9 +67,9 @@ func (b *bagsArgs) locate(r *run, check int, indices, offsets *tensor.View) {
 	}
 }
 
-func buildEmbeddingBag(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	to.Accumulator = to.Compute
+func buildEmbeddingBag(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	prog.Accumulator = prog.Compute
 	rows, columns := p.Shapes[0][0], p.Shapes[0][1]
 	a := bagArgs{
 		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], p.Shapes[4][0], rows), columns: columns, mode: bagMode(p),
@@ -80,9 +80,9 @@ func buildEmbeddingBag(p *Problem, to *Program) error {
 		job = "embedding_bag_max%s"
 	}
 	skip := p.Word("bounds") == "skip"
-	check, bounds := to.kernelIf(a.bags.offsetCount > 0, "bags_check"), to.kernelIf(!skip, "embedding_check")
-	k := to.kernel(job, typeNames(p.Types[0]))
-	to.run = func(r *run) {
+	check, bounds := prog.kernelIf(a.bags.offsetCount > 0, "bags_check"), prog.kernelIf(!skip, "embedding_check")
+	k := prog.kernel(job, typeNames(p.Types[0]))
+	prog.run = func(r *run) {
 		a := a
 		a.bags.locate(r, check, &r.args[1], &r.args[2])
 		if !skip && a.bags.n > 0 {
@@ -97,15 +97,15 @@ func buildEmbeddingBag(p *Problem, to *Program) error {
 	return nil
 }
 
-func buildEmbeddingBagWeights(p *Problem, to *Program) error {
-	to.Compute = p.Types[1].Compute()
-	to.Accumulator = to.Compute
+func buildEmbeddingBagWeights(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[1].Compute()
+	prog.Accumulator = prog.Compute
 	a := bagWeightsArgs{bags: bagsOf(p, p.Shapes[2], p.Shapes[3], p.Shapes[0][0], p.Shapes[1][0]), columns: p.Shapes[1][1]}
-	check := to.kernelIf(a.bags.offsetCount > 0, "bags_check")
+	check := prog.kernelIf(a.bags.offsetCount > 0, "bags_check")
 	var partial int64
-	a.stripe, partial = to.stripeOf(a.bags.n, a.columns, 1, to.Compute)
-	k := to.rowKernel("embedding_bag_weights"+typeNames(p.Types[1]), &a.stripe, packedRows(a.columns, p.Types[1]) > 1)
-	to.run = func(r *run) {
+	a.stripe, partial = prog.stripeOf(a.bags.n, a.columns, 1, prog.Compute)
+	k := prog.rowKernel("embedding_bag_weights"+typeNames(p.Types[1]), &a.stripe, packedRows(a.columns, p.Types[1]) > 1)
+	prog.run = func(r *run) {
 		a := a
 		a.bags.locate(r, check, &r.args[2], &r.args[3])
 		a.grad, a.weight, a.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[4])
@@ -115,9 +115,9 @@ func buildEmbeddingBagWeights(p *Problem, to *Program) error {
 	return nil
 }
 
-func buildEmbeddingBagBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	to.Accumulator = to.Compute
+func buildEmbeddingBagBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	prog.Accumulator = prog.Compute
 	rows, columns, count := p.Shapes[5][0], p.Shapes[5][1], p.Shapes[0][0]
 	a := bagBackwardArgs{
 		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], count, rows), gradient: gradientOf(p),
@@ -126,18 +126,18 @@ func buildEmbeddingBagBackward(p *Problem, to *Program) error {
 	if max(a.bags.n, rows, columns, count) > limit32 {
 		return fmt.Errorf("has %d indices, %d rows, %d columns and %d bags; CUDA takes up to %d", a.bags.n, rows, columns, count, int64(limit32))
 	}
-	check, keys := to.kernelIf(a.bags.offsetCount > 0, "bags_check"), to.kernel("bag_keys")
+	check, keys := prog.kernelIf(a.bags.offsetCount > 0, "bags_check"), prog.kernel("bag_keys")
 	most := p.Word("mode") == "max"
 	var s *rowSums
 	var maxKernel int
 	if most { // every column has chunks of its own: one kernel sums
-		s = &rowSums{sorting: to.sortingOf(a.bags.n, rows, 0), rows: rows, columns: columns}
-		maxKernel = to.kernel("embedding_bag_max_backward%s", typeNames(p.Types[0]))
+		s = &rowSums{sorting: prog.sortingOf(a.bags.n, rows, 0), rows: rows, columns: columns}
+		maxKernel = prog.kernel("embedding_bag_max_backward%s", typeNames(p.Types[0]))
 	} else {
-		s = to.rowSumsOf(a.bags.n, rows, columns, "embedding_bag_backward"+typeNames(p.Types[0]))
+		s = prog.rowSumsOf(a.bags.n, rows, columns, "embedding_bag_backward"+typeNames(p.Types[0]))
 	}
-	bag, kept := to.reserve(a.bags.n*4), to.reserve(count*4)
-	to.run = func(r *run) {
+	bag, kept := prog.reserve(a.bags.n*4), prog.reserve(count*4)
+	prog.run = func(r *run) {
 		a := a
 		a.bags.locate(r, check, &r.args[1], &r.args[2])
 		if rows == 0 || columns == 0 {

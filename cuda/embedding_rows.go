@@ -1,7 +1,5 @@
 package cuda
 
-import "math"
-
 // rowsArgs is struct Rows.
 type rowsArgs struct {
 	rows, columns                                             int64
@@ -11,7 +9,8 @@ type rowsArgs struct {
 
 const (
 	fewSources = 8   // a row with more is in a list
-	listBlocks = 528 // at most so many sum what is in the lists
+	listBlocks = 528 // at most so many sum what is in the lists,
+	foldBlocks = 264 // and so many fold it: four and two for each multiprocessor of an H100
 	warpLanes  = 32
 	rowPart    = 16 // bytes of an entry of a list
 	rowsAtOnce = 4  // what a warp takes one after the other
@@ -31,14 +30,14 @@ type rowSums struct {
 var rowSumKernels = []string{"_sums", "_fold"}
 
 // rowSumsOf plans for sources that go to a row each; job names the kernels.
-func (to *Program) rowSumsOf(sources, rows, columns int64, job string) *rowSums {
-	s := &rowSums{sorting: to.sortingOf(sources, rows, 0), rows: rows, columns: columns}
+func (prog *Program) rowSumsOf(sources, rows, columns int64, job string) *rowSums {
+	s := &rowSums{sorting: prog.sortingOf(sources, rows, 0), rows: rows, columns: columns}
 	// As many as a row can have with so many sources: see scatterOf.
 	s.slots, s.singles = sources/(scatterChunk/2), min(rows, sources/fewSources)
-	s.find = to.kernelIf(s.singles > 0, "rows_find")
-	s.sum = to.suffixed(job, rowSumKernels, true, s.slots > 0)
-	s.chunks, s.single, s.several = to.reserve(s.slots*rowPart), to.reserve(s.singles*rowPart), to.reserve(s.slots*rowPart)
-	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
+	s.find = prog.kernelIf(s.singles > 0, "rows_find")
+	s.sum = prog.suffixed(job, rowSumKernels, true, s.slots > 0)
+	s.chunks, s.single, s.several = prog.reserve(s.slots*rowPart), prog.reserve(s.singles*rowPart), prog.reserve(s.slots*rowPart)
+	s.sums = prog.reserve(s.slots * columns * prog.Compute.Size())
 	return s
 }
 
@@ -68,9 +67,9 @@ func launchRowSums[A any](r *run, s *rowSums, rows *rowsArgs, args *A) {
 		launch(r, s.find, threads(s.rows), rows)
 	}
 	warps := ceilDiv(s.rows, int64(rows.each))
-	launch(r, s.sum, blocks(int64(rows.chunkBlocks)+ceilDiv(warps*warpLanes, blockThreads), math.MaxInt32), args)
+	launch(r, s.sum, blocks(int64(rows.chunkBlocks)+ceilDiv(warps*warpLanes, blockThreads), gridX), args)
 	if s.slots > 0 {
-		launch(r, s.sum+1, blocks(s.slots*((s.columns+7)/8), 264), args)
+		launch(r, s.sum+1, blocks(s.slots*((s.columns+7)/8), foldBlocks), args)
 	}
 }
 

@@ -134,10 +134,10 @@ func (s *samplerArgs) cover(each, groups int64) geometry {
 	columns, rows := (s.out[0]+1<<width-1)>>width, (s.out[1]+1<<height-1)>>height
 	if width+height < min(limit, 6) || columns*rows<<(width+height) > 2*s.out[0]*s.out[1] {
 		s.logWidth, s.logHeight = -1, -1
-		return blocks(ceilDiv(s.positions()*groups, each), 1<<20).of(each)
+		return blocks(ceilDiv(s.positions()*groups, each), mostBlocks).of(each)
 	}
 	s.logWidth, s.logHeight = width, height
-	grid := [3]uint32{uint32(columns), uint32(min(rows, 1<<16-1)), uint32(min(s.images*s.out[2]*groups, 1<<16-1))}
+	grid := [3]uint32{uint32(columns), uint32(min(rows, gridYZ)), uint32(min(s.images*s.out[2]*groups, gridYZ))}
 	return geometry{grid: grid}.of(1 << (width + height))
 }
 
@@ -146,15 +146,15 @@ func (s *samplerArgs) eachChannel(each int64) geometry {
 	return s.cover(blockThreads, ceilDiv(s.channels, each))
 }
 
-func buildGridSample(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
+func buildGridSample(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
 	s, dims, err := samplerOf(p, 0, 1)
 	if err != nil {
 		return err
 	}
-	k := s.kernel(to, "grid_sample", flatSamples, dims, p.Types[0], p.Types[1])
+	k := s.kernel(prog, "grid_sample", flatSamples, dims, p.Types[0], p.Types[1])
 	each := s.channelsOfThread()
-	to.run = func(r *run) {
+	prog.run = func(r *run) {
 		if s.positions() == 0 || s.channels == 0 {
 			return
 		}
@@ -169,20 +169,20 @@ func buildGridSample(p *Problem, to *Program) error {
 
 // buildGridSampleBackward makes the gradients of the grid and of the input,
 // each if it is wanted.
-func buildGridSampleBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[1].Compute()
-	to.Accumulator = to.Compute
+func buildGridSampleBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[1].Compute()
+	prog.Accumulator = prog.Compute
 	var grid gridStep
 	if p.Types[4] != tensor.None {
 		var err error
-		if grid, err = gridGradientOf(p, to); err != nil {
+		if grid, err = gridGradientOf(p, prog); err != nil {
 			return err
 		}
 	}
 	if p.Types[3] != tensor.None {
-		return inputGradient{out: 3, grid: grid}.build(p, to)
+		return inputGradient{out: 3, grid: grid}.build(p, prog)
 	}
-	to.then(func(r *run) { grid.run(r, linkArgs{}) })
+	prog.then(func(r *run) { grid.run(r, linkArgs{}) })
 	return nil
 }
 
@@ -206,12 +206,12 @@ type gridStep func(r *run, l linkArgs) (linked bool)
 
 func (step gridStep) run(r *run, l linkArgs) (linked bool) { return step != nil && step(r, l) }
 
-func gridGradientOf(p *Problem, to *Program) (gridStep, error) {
+func gridGradientOf(p *Problem, prog *Program) (gridStep, error) {
 	s, dims, err := samplerOf(p, 1, 2)
 	if err != nil {
 		return nil, err
 	}
-	k := s.kernel(to, "grid_gradient", flatSums, dims, p.Types[1], p.Types[2])
+	k := s.kernel(prog, "grid_gradient", flatSums, dims, p.Types[1], p.Types[2])
 	return func(r *run, l linkArgs) bool {
 		if s.positions() == 0 {
 			return false
@@ -237,11 +237,11 @@ func affineOf(p *Problem, grid int) (a affineArgs, dims int) {
 	return a, dims
 }
 
-func buildAffineGrid(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
+func buildAffineGrid(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
 	a, dims := affineOf(p, 1)
-	k := to.kernel("affine_grid_%dd%s", dims, typeNames(p.Types[0]))
-	to.run = func(r *run) {
+	k := prog.kernel("affine_grid_%dd%s", dims, typeNames(p.Types[0]))
+	prog.run = func(r *run) {
 		if a.n*a.positions == 0 {
 			return
 		}
@@ -255,19 +255,19 @@ func buildAffineGrid(p *Problem, to *Program) error {
 // affineParts is how many blocks of threads share the lanes of affine_sums.
 const affineParts = 4
 
-func buildAffineGridBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	to.Accumulator = to.Compute
+func buildAffineGridBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	prog.Accumulator = prog.Compute
 	a, dims := affineOf(p, 0)
 	if most := slices.Max(a.size[:]); most > maxExtent {
 		return fmt.Errorf("has an extent of %d; CUDA takes up to %d", most, maxExtent)
 	}
 	var partial int64
-	a.stripe, partial = to.stripeOf(a.n*int64(dims), a.positions, dims+1, to.Compute)
+	a.stripe, partial = prog.stripeOf(a.n*int64(dims), a.positions, dims+1, prog.Compute)
 	name := fmt.Sprintf("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0]))
-	k := to.suffixed(name, laneKernels, true, a.stripe.blocks > 1, true)
-	lanes := to.columnsOf(&a.stripe, dims+1, to.Compute)
-	to.run = func(r *run) {
+	k := prog.suffixed(name, laneKernels, true, a.stripe.blocks > 1, true)
+	lanes := prog.columnsOf(&a.stripe, dims+1, prog.Compute)
+	prog.run = func(r *run) {
 		if a.n == 0 {
 			return
 		}
@@ -275,7 +275,7 @@ func buildAffineGridBackward(p *Problem, to *Program) error {
 		a.grid, a.theta = tensorOf(&r.args[0]), tensorOf(&r.args[1])
 		a.stripe.lanes = r.at(lanes)
 		a.stripe.locate(r, partial)
-		launch(r, k, blocks(a.n*a.stripe.blocks*affineParts, 1<<20), &a)
+		launch(r, k, blocks(a.n*a.stripe.blocks*affineParts, mostBlocks), &a)
 		launchLanes(r, k+2, k+1, &a.stripe, &a)
 	}
 	return nil

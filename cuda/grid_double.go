@@ -22,9 +22,9 @@ const (
 
 // buildGridSampleDoubleBackward makes the gradients of grad_output, of the grid
 // and of the input, each if it is wanted.
-func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[1].Compute()
-	to.Accumulator = to.Compute
+func buildGridSampleDoubleBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[1].Compute()
+	prog.Accumulator = prog.Compute
 	s, dims, err := samplerOf(p, 1, 2)
 	if err != nil {
 		return err
@@ -32,8 +32,8 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 	a := gridDoubleArgs{sampler: s, channels: s.channelsOfThread()}
 	a.hasInput, a.hasGrid = boolArg(p.Types[doubleInputTangent] != tensor.None), boolArg(p.Types[doubleGridTangent] != tensor.None)
 	if p.Types[doubleOfOutput] != tensor.None {
-		k := s.kernel(to, "grid_double_output", flatOutputs, dims, p.Types[1], p.Types[2])
-		to.then(func(r *run) {
+		k := s.kernel(prog, "grid_double_output", flatOutputs, dims, p.Types[1], p.Types[2])
+		prog.then(func(r *run) {
 			if s.positions() > 0 && s.channels > 0 {
 				a := a.bound(r, doubleOfOutput)
 				g := a.sampler.eachChannel(a.channels)
@@ -42,8 +42,8 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 		})
 	}
 	if p.Types[doubleOfGrid] != tensor.None {
-		k := s.kernel(to, "grid_double", flatSums, dims, p.Types[1], p.Types[2])
-		to.then(func(r *run) {
+		k := s.kernel(prog, "grid_double", flatSums, dims, p.Types[1], p.Types[2])
+		prog.then(func(r *run) {
 			if s.positions() > 0 {
 				a := a.bound(r, 0)
 				a.out = gridOf(&r.args[doubleOfGrid])
@@ -53,7 +53,7 @@ func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
 		})
 	}
 	if p.Types[doubleOfInput] != tensor.None {
-		return inputGradient{out: doubleOfInput, tangent: doubleGridTangent, second: true}.build(p, to)
+		return inputGradient{out: doubleOfInput, tangent: doubleGridTangent, second: true}.build(p, prog)
 	}
 	return nil
 }

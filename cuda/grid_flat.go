@@ -10,8 +10,8 @@ type samplerKernel struct {
 }
 
 // kernel adds an op's; flat says which kernels for flat images it has.
-func (s *samplerArgs) kernel(to *Program, op string, flat flatKernels, dims int, image, grid tensor.DType) (k samplerKernel) {
-	k.any = to.kernel("%s_%s%s", op, s.geometry(dims), typeNames(image))
+func (s *samplerArgs) kernel(prog *Program, op string, flat flatKernels, dims int, image, grid tensor.DType) (k samplerKernel) {
+	k.any = prog.kernel("%s_%s%s", op, s.geometry(dims), typeNames(image))
 	k.flat, k.pair = k.any, uint64(2*grid.Size())
 	how := ""
 	switch {
@@ -24,7 +24,7 @@ func (s *samplerArgs) kernel(to *Program, op string, flat flatKernels, dims int,
 		how = flat.many
 	}
 	if how != "" {
-		k.flat = to.kernel("%s_%s%s", op, how, typeNames(image))
+		k.flat = prog.kernel("%s_%s%s", op, how, typeNames(image))
 	}
 	return k
 }

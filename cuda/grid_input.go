@@ -54,7 +54,7 @@ func scatteredOf(s *samplerArgs, dims int, positions int64) scattered {
 }
 
 // build adds the scatter.
-func (g inputGradient) build(p *Problem, to *Program) error {
+func (g inputGradient) build(p *Problem, prog *Program) error {
 	s, dims, err := samplerOf(p, 1, 2)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (g inputGradient) build(p *Problem, to *Program) error {
 		positions, g.second, s.mode = 0, false, modeNearest
 	}
 	if dims == 2 && s.mode != modeBicubic {
-		return g.buildTiles(p, to, s, positions/max(1, s.images))
+		return g.buildTiles(p, prog, s, positions/max(1, s.images))
 	}
 	a, in := inputGradientArgs{sampler: s, positions: positions}, scatteredOf(&s, dims, positions)
 	if in.sources > limit32 || in.cells > limit32 {
@@ -75,12 +75,12 @@ func (g inputGradient) build(p *Problem, to *Program) error {
 	if g.second {
 		order = "double"
 	}
-	keys := to.kernel("input_keys_%s%s", s.geometry(dims), typeNames(to.Compute))
-	sc := to.scatterOf(in.sources, in.cells, in.pixels, s.channels, in.taps, fmt.Sprintf("input_%s_%s%s", order, in.job, typeNames(p.Types[1])))
+	keys := prog.kernel("input_keys_%s%s", s.geometry(dims), typeNames(prog.Compute))
+	sc := prog.scatterOf(in.sources, in.cells, in.pixels, s.channels, in.taps, fmt.Sprintf("input_%s_%s%s", order, in.job, typeNames(p.Types[1])))
 	if !g.second && s.mode != modeBicubic {
 		sc.width = pixelWidth
 	}
-	to.then(func(r *run) {
+	prog.then(func(r *run) {
 		g.grid.run(r, linkArgs{})
 		if in.pixels == 0 || s.channels == 0 {
 			return

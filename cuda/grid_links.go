@@ -71,5 +71,5 @@ func (p patch) cover(s *samplerArgs, logGroups int32) geometry {
 	columns := ceilDiv(s.size[0], p.width<<p.log)
 	height := p.height * (tileThreads >> p.log)
 	rows := min(ceilDiv(s.size[1], height), 1<<(15-logGroups)) << logGroups
-	return geometry{grid: [3]uint32{uint32(columns), uint32(rows), uint32(min(s.images, 1<<16-1))}}.of(tileThreads)
+	return geometry{grid: [3]uint32{uint32(columns), uint32(rows), uint32(min(s.images, gridYZ))}}.of(tileThreads)
 }

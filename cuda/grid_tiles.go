@@ -48,7 +48,7 @@ type tileSums struct {
 
 // buildTiles adds them. positions is how many positions of an image count: with rows made
 // as long as a power of two, 32 bits number them.
-func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positions int64) error {
+func (g inputGradient) buildTiles(p *Problem, prog *Program, s samplerArgs, positions int64) error {
 	a := tileArgs{sampler: s, positions: positions, columns: ceilDiv(s.size[0], tileWidth)}
 	a.tiles = a.columns * ceilDiv(s.size[1], tileHeight)
 	if tiles := s.images * a.tiles; tiles > limit32 {
@@ -66,37 +66,37 @@ func (g inputGradient) buildTiles(p *Problem, to *Program, s samplerArgs, positi
 	t.patch = patchOf(&s, kind)
 	a.channels, a.logGroups = t.patch.share(&s)
 	t.args = a
-	t.load(to, kind)
-	t.reserve(to)
-	to.then(t.run)
+	t.load(prog, kind)
+	t.reserve(prog)
+	prog.then(t.run)
 	return nil
 }
 
 // load names the kernels of a gradient of an order, "gradient" or "double".
-func (t *tileSums) load(to *Program, order string) {
-	compute, stored, some := typeNames(to.Compute), typeNames(t.stored), t.args.positions > 0
-	t.zero, t.sum = to.kernel("fill"), to.kernel("input_tiles_%s%s", order, stored)
-	t.count, t.place = to.kernelIf(some, "input_tiles_count%s", compute), to.kernelIf(some, "input_tiles_place")
-	t.fill = to.kernelIf(some, "input_tiles_fill%s", compute)
+func (t *tileSums) load(prog *Program, order string) {
+	compute, stored, some := typeNames(prog.Compute), typeNames(t.stored), t.args.positions > 0
+	t.zero, t.sum = prog.kernel("fill"), prog.kernel("input_tiles_%s%s", order, stored)
+	t.count, t.place = prog.kernelIf(some, "input_tiles_count%s", compute), prog.kernelIf(some, "input_tiles_place")
+	t.fill = prog.kernelIf(some, "input_tiles_fill%s", compute)
 	if t.linked {
-		t.link = to.kernelIf(some, "input_links_%s%s", order, compute)
-		t.gather = to.kernel("%s%s", t.patch.gather, stored)
+		t.link = prog.kernelIf(some, "input_links_%s%s", order, compute)
+		t.gather = prog.kernel("%s%s", t.patch.gather, stored)
 	}
 }
 
 // reserve takes the workspace.
-func (t *tileSums) reserve(to *Program) {
-	a, l, spot := &t.args, &t.args.links, 2*to.Compute.Size()
+func (t *tileSums) reserve(prog *Program) {
+	a, l, spot := &t.args, &t.args.links, 2*prog.Compute.Size()
 	if t.second {
 		spot *= 2
 	}
 	images, counters := a.sampler.images, a.sampler.images*a.tiles*counterPitch
-	t.heads, t.lengths, t.heavy = to.reserve(images*l.cells*4), to.reserve(counters*4), to.reserve((images*a.tiles+1)*4)
-	t.next = to.reserve(counters * 4)
+	t.heads, t.lengths, t.heavy = prog.reserve(images*l.cells*4), prog.reserve(counters*4), prog.reserve((images*a.tiles+1)*4)
+	t.next = prog.reserve(counters * 4)
 	for i := range t.lists {
-		t.lists[i] = to.reserve(images * a.positions * 4 * 4)
+		t.lists[i] = prog.reserve(images * a.positions * 4 * 4)
 	}
-	t.order, t.spots = to.reserve(images*l.sources*4), to.reserve(images*l.sources*spot)
+	t.order, t.spots = prog.reserve(images*l.sources*4), prog.reserve(images*l.sources*spot)
 }
 
 // bind returns the kernels' arguments with a run's tensors and memory.
@@ -121,7 +121,7 @@ func (t *tileSums) run(r *run) {
 	}
 	a := t.bind(r)
 	cover := a.sampler.cover(blockThreads, 1)
-	listing, tiles := cover, blocks(all, 1<<20)
+	listing, tiles := cover, blocks(all, mostBlocks)
 	linking, from := t.linked && (!some || near(s, &a.sampler.output, t.stored.Size())), t.heads
 	if !linking { // all tiles are summed
 		from, a.heavy = t.lengths, 0

@@ -21,16 +21,16 @@ var linearShapes = []tileShape{
 	{"small", 64, 64, blockThreads, floats[:1]}, {"wide", 128, 128, blockThreads, floats},
 }
 
-func buildQuantizedLinear(p *Problem, to *Program) error {
-	to.Compute, to.Accumulator = p.Types[5].Compute(), tensor.I64
+func buildQuantizedLinear(p *Problem, prog *Program) error {
+	prog.Compute, prog.Accumulator = p.Types[5].Compute(), tensor.I64
 	a := linearArgs{m: p.Shapes[0][0], k: p.Shapes[0][1], n: p.Shapes[2][0], hasBias: boolArg(p.Types[4] != tensor.None)}
-	k := to.kernel("quantized_linear%s", typeNames(p.Types[5]))
+	k := prog.kernel("quantized_linear%s", typeNames(p.Types[5]))
 	fast := -1
 	shape, tiles, ok := tilesOf(linearShapes, p.Types[5], 1, a.m, a.n)
 	if ok && a.k <= linearExact {
-		fast = to.kernel("quantized_linear_%s_sm80%s", shape.name, typeNames(p.Types[5]))
+		fast = prog.kernel("quantized_linear_%s_sm80%s", shape.name, typeNames(p.Types[5]))
 	}
-	to.run = func(r *run) {
+	prog.run = func(r *run) {
 		if a.m == 0 || a.n == 0 {
 			return
 		}
@@ -45,7 +45,7 @@ func buildQuantizedLinear(p *Problem, to *Program) error {
 			launch(r, fast, shape.blocks(tiles), &a)
 			return
 		}
-		launch(r, k, blocks(ceilDiv(a.m, linearTile)*ceilDiv(a.n, linearTile), 1<<20), &a)
+		launch(r, k, blocks(ceilDiv(a.m, linearTile)*ceilDiv(a.n, linearTile), mostBlocks), &a)
 	}
 	return nil
 }
@@ -74,9 +74,9 @@ type weightArgs struct {
 	lo, hi                          float64 // bounds of learned zero points
 }
 
-func buildWeightOnlyLinear(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	to.Accumulator = to.Compute
+func buildWeightOnlyLinear(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	prog.Accumulator = prog.Compute
 	a := weightArgs{n: p.Shapes[1][0], k: p.Shapes[1][1], group: p.Int("group_size"), hasBias: boolArg(p.Types[4] != tensor.None)}
 	a.learned = boolArg(p.Types[3].IsFloat())
 	lo, hi := p.Types[1].WholeRange()
@@ -84,16 +84,16 @@ func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	a.groups = ceilDiv(a.k, a.group)
 	m := p.Shapes[0][0]
 	var partial int64
-	a.stripe, partial = to.stripeOf(m*a.n, a.k, 1, to.Compute)
-	k := to.suffixed("weight_only_linear"+typeNames(p.Types[0]), stripeKernels, true, a.stripe.blocks > 1)
+	a.stripe, partial = prog.stripeOf(m*a.n, a.k, 1, prog.Compute)
+	k := prog.suffixed("weight_only_linear"+typeNames(p.Types[0]), stripeKernels, true, a.stripe.blocks > 1)
 	fast := -1
 	shape, tiles, ok := tilesOf(weightShapes, p.Types[0], 1, m, a.n)
 	if ok && a.fits(p) {
 		a.group = min(a.group, a.k)
 		a.groupOf = ratioOf(a.group)
-		fast = to.kernel("weight_%s%s", shape.name, typeNames(p.Types[0]))
+		fast = prog.kernel("weight_%s%s", shape.name, typeNames(p.Types[0]))
 	}
-	to.run = func(r *run) {
+	prog.run = func(r *run) {
 		a := a
 		a.x, a.weight, a.scale = tensorOf(&r.args[0]), codesOf(&r.args[1], p.Types[1]), tensorOf(&r.args[2])
 		a.zero, a.bias, a.y = tensorOf(&r.args[3]), tensorOf(&r.args[4]), tensorOf(&r.args[5])

@@ -45,9 +45,9 @@ var matmulShapes = []tileShape{
 
 var matmulTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16}
 
-func buildMatmul(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	to.Accumulator = to.Compute
+func buildMatmul(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	prog.Accumulator = prog.Compute
 	x, other := p.Shapes[0], p.Shapes[1]
 	a := matmulArgs{batch: 1, m: x[len(x)-2], k: x[len(x)-1], n: other[len(other)-1], hasBias: boolArg(p.Types[2] != tensor.None)}
 	if len(x) == 3 {
@@ -58,13 +58,13 @@ func buildMatmul(p *Problem, to *Program) error {
 	if min(a.m, a.n) > matmulTile && tiles(matmulWide) >= manyTiles {
 		name, count = "matmul_wide%s", tiles(matmulWide)
 	}
-	k := to.kernel(name, typeNames(p.Types[0]))
+	k := prog.kernel(name, typeNames(p.Types[0]))
 	fast := -1
 	shape, fastTiles, ok := tilesOf(matmulShapes, p.Types[0], a.batch, a.m, a.n)
 	if ok && (a.m <= shape.rows || shape.rows > fewRows) {
-		fast = to.kernel("matmul_%s_sm80%s", shape.name, typeNames(p.Types[0]))
+		fast = prog.kernel("matmul_%s_sm80%s", shape.name, typeNames(p.Types[0]))
 	}
-	to.run = func(r *run) {
+	prog.run = func(r *run) {
 		if count == 0 {
 			return
 		}
@@ -82,7 +82,7 @@ func buildMatmul(p *Problem, to *Program) error {
 			launch(r, fast, shape.blocks(fastTiles), &a)
 			return
 		}
-		launch(r, k, blocks(count, 1<<20), &a)
+		launch(r, k, blocks(count, mostBlocks), &a)
 	}
 	return nil
 }

@@ -35,4 +35,4 @@ func tilesOf(shapes []tileShape, t tensor.DType, batch, m, n int64) (shape tileS
 	return shape, tiles, ok
 }
 
-func (s tileShape) blocks(tiles int64) geometry { return blocks(tiles, 1<<20).of(s.threads) }
+func (s tileShape) blocks(tiles int64) geometry { return blocks(tiles, mostBlocks).of(s.threads) }

@@ -52,10 +52,10 @@ func numbered(text []byte) string {
 	var out strings.Builder
 	out.Grow(len(text) + len(text)/4)
 	var digits [20]byte
-	before := map[string]*int{}
-	var first *int // the kind that the line begins with, if it has any
-	var number int // of the first of that kind
-	written := 0   // how much of text is in out
+	last := map[string]*int{} // by kind
+	var first *int            // of the kind that the line begins with, if it has any
+	var number int            // that first becomes where the line ends
+	written := 0              // how much of text is in out
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\n' && first != nil {
 			*first, first = number, nil
@@ -63,33 +63,41 @@ func numbered(text []byte) string {
 		if text[i] != '%' && text[i] != '_' {
 			continue
 		}
-		begin := i
-		for i++; i < len(text) && 'a' <= text[i] && text[i] <= 'z'; i++ {
-		}
-		end, n, sign := i, 0, 1
-		if i < len(text) && text[i] == '-' {
-			i, sign = i+1, -1
-		}
-		from := i
-		for ; i < len(text) && '0' <= text[i] && text[i] <= '9'; i++ {
-			n = 10*n + int(text[i]-'0')
-		}
-		if i > from {
-			kind := before[string(text[begin:end])]
+		end, stop, n := difference(text, i)
+		if stop > end {
+			kind := last[string(text[i:end])]
 			if kind == nil {
 				kind = new(int)
-				before[string(text[begin:end])] = kind
+				last[string(text[i:end])] = kind
 			}
-			n = *kind + sign*n
+			n += *kind
 			if first == nil {
 				first, number = kind, n
 			}
 			out.Write(text[written:end])
 			out.Write(strconv.AppendInt(digits[:0], int64(n), 10))
-			written = i
+			written = stop
 		}
-		i-- // what follows may begin another
+		i = stop - 1 // what follows may begin another
 	}
 	out.Write(text[written:])
 	return out.String()
+}
+
+// difference reads a kind, a mark and letters, which ends at end, and the number behind it, which ends at stop: at
+// end if there is none.
+func difference(text []byte, begin int) (end, stop, n int) {
+	for end = begin + 1; end < len(text) && 'a' <= text[end] && text[end] <= 'z'; end++ {
+	}
+	from, sign := end, 1
+	if from < len(text) && text[from] == '-' {
+		from, sign = from+1, -1
+	}
+	for stop = from; stop < len(text) && '0' <= text[stop] && text[stop] <= '9'; stop++ {
+		n = 10*n + int(text[stop]-'0')
+	}
+	if stop == from {
+		return end, end, 0
+	}
+	return end, stop, sign * n
 }

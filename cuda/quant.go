@@ -191,5 +191,5 @@ func (t *tilesArgs) runsOfTile(lends bool) int64 {
 
 // threads covers tiles, with a warp for each, and what is left of some items.
 func (t *tilesArgs) threads(left int64) geometry {
-	return blocks(ceilDiv(max(int64(t.tiles)<<logWarp, min(left, 1<<28)), blockThreads), 1<<31-1)
+	return blocks(ceilDiv(max(int64(t.tiles)<<logWarp, min(left, 1<<28)), blockThreads), gridX)
 }

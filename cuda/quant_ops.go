@@ -40,13 +40,13 @@ type mapping struct {
 	quick                   bool // the kernel has quick steps for types of 32 bits and less
 }
 
-func (m mapping) build(p *Problem, to *Program, kernel int) {
+func (m mapping) build(p *Problem, prog *Program, kernel int) {
 	size := packSize(p.Types[m.in], p.Types[m.out])
 	if m.x >= 0 {
 		size = min(size, packSize(p.Types[m.x]))
 	}
 	quick := m.quick && p.Types[m.in].Size() <= 4 && p.Types[m.out].Size() <= 4
-	to.then(func(r *run) {
+	prog.then(func(r *run) {
 		if m.q.n == 0 {
 			return
 		}
@@ -62,11 +62,11 @@ func (m mapping) build(p *Problem, to *Program, kernel int) {
 }
 
 // buildPacked maps between floats and packed codes, both arguments.
-func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel string) {
-	k := to.kernel("%s%s", kernel, typeNames(p.Types[floats]))
+func (m mapping) buildPacked(p *Problem, prog *Program, codes, floats int, kernel string) {
+	k := prog.kernel("%s%s", kernel, typeNames(p.Types[floats]))
 	shape := p.Shapes[floats]
 	columns, size := shape[len(shape)-1], packSize(p.Types[floats])
-	to.then(func(r *run) {
+	prog.then(func(r *run) {
 		if m.q.n == 0 {
 			return
 		}
@@ -84,56 +84,56 @@ func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel 
 }
 
 // then adds a step to what the program runs.
-func (to *Program) then(step func(r *run)) {
-	before := to.run
+func (prog *Program) then(step func(r *run)) {
+	before := prog.run
 	if before == nil {
-		to.run = step
+		prog.run = step
 		return
 	}
-	to.run = func(r *run) {
+	prog.run = func(r *run) {
 		before(r)
 		step(r)
 	}
 }
 
-func buildQuantize(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	quantize(p, to, mapping{q: grouped(p).coded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true})
+func buildQuantize(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	quantize(p, prog, mapping{q: grouped(p).coded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true})
 	return nil
 }
 
 // quantize maps numbers to codes.
-func quantize(p *Problem, to *Program, m mapping) {
+func quantize(p *Problem, prog *Program, m mapping) {
 	if p.Types[m.out].Packed() {
-		m.buildPacked(p, to, m.out, m.in, "quantize_packed")
+		m.buildPacked(p, prog, m.out, m.in, "quantize_packed")
 	} else {
-		m.build(p, to, to.kernel("quantize%s", typeNames(p.Types[m.in], p.Types[m.out])))
+		m.build(p, prog, prog.kernel("quantize%s", typeNames(p.Types[m.in], p.Types[m.out])))
 	}
 }
 
-func buildQuantizeBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[1].Compute()
+func buildQuantizeBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[1].Compute()
 	m := mapping{q: grouped(p).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4}
-	m.build(p, to, to.kernel("quantize_backward%s", typeNames(p.Types[:2]...)))
+	m.build(p, prog, prog.kernel("quantize_backward%s", typeNames(p.Types[:2]...)))
 	return nil
 }
 
-func buildDequantize(p *Problem, to *Program) error {
-	to.Compute = p.Types[3].Compute()
+func buildDequantize(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[3].Compute()
 	codes := p.Types[0]
 	m := mapping{q: grouped(p), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: codes.Size() <= 2 && (codes.IsInt() || codes.IsFloat8())}
 	if p.Types[0].Packed() {
-		m.buildPacked(p, to, 0, 3, "dequantize_packed")
+		m.buildPacked(p, prog, 0, 3, "dequantize_packed")
 	} else {
-		m.build(p, to, to.kernel("dequantize%s", typeNames(p.Types[0], p.Types[3])))
+		m.build(p, prog, prog.kernel("dequantize%s", typeNames(p.Types[0], p.Types[3])))
 	}
 	return nil
 }
 
-func buildFakeQuantize(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
+func buildFakeQuantize(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
 	m := mapping{q: grouped(p).coded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3, quick: true}
-	m.build(p, to, to.kernel("fake_quantize%s", typeNames(p.Types[0])))
+	m.build(p, prog, prog.kernel("fake_quantize%s", typeNames(p.Types[0])))
 	return nil
 }
 

@@ -33,28 +33,28 @@ func (q *quantArgs) moves(size int64) bool {
 
 // build plans the reduction; shape is that of the elements. name and suffixes are those
 // of the kernels.
-func (s summing) build(p *Problem, to *Program, shape []int64, name string, suffixes []string) {
+func (s summing) build(p *Problem, prog *Program, shape []int64, name string, suffixes []string) {
 	made := summed{summing: s, args: quantSumArgs{q: s.q, factor: s.factor, symmetric: boolArg(s.symmetric)}}
 	if len(shape) > 0 {
 		made.args.columns = shape[len(shape)-1]
 	}
-	made.reserve(to, s.q.longest(shape, p.Block))
+	made.reserve(prog, s.q.longest(shape, p.Block))
 	made.choose(packSize(p.Types[s.x0()]), p.Types[s.x])
-	made.kernel = to.suffixed(name, suffixes, true, made.args.stripe.blocks > 1, made.rowPacks,
+	made.kernel = prog.suffixed(name, suffixes, true, made.args.stripe.blocks > 1, made.rowPacks,
 		made.columns, made.columnPacks, made.columns, made.short, made.fewRows, made.fewColumns)
-	to.then(func(r *run) { made.launch(r, made.with(r, p.Types)) })
+	prog.then(func(r *run) { made.launch(r, made.with(r, p.Types)) })
 }
 
 // reserve cuts reductions of up to longest elements into blocks, for whose sums there is workspace.
-func (s *summed) reserve(to *Program, longest int64) {
+func (s *summed) reserve(prog *Program, longest int64) {
 	block := int64(stripeBlock)
 	for s.dy < 0 && block > 4096 && s.q.params*(longest/block+1) < 4096 {
 		block /= 2 // extremes have no order, so that blocks may be as small as keeps a GPU busy
 	}
-	s.args.stripe, s.partial = to.blocksOf(s.q.params, longest, block, 2, to.Compute)
+	s.args.stripe, s.partial = prog.blocksOf(s.q.params, longest, block, 2, prog.Compute)
 	s.columns = s.q.dims == 0 && s.q.group == 1 && s.q.n > s.q.params
 	if s.columns {
-		s.lanes = to.columnsOf(&s.args.stripe, 2, to.Compute)
+		s.lanes = prog.columnsOf(&s.args.stripe, 2, prog.Compute)
 	}
 }
 
@@ -117,28 +117,28 @@ func (s *summed) launch(r *run, a *quantSumArgs) {
 
 // backward builds an op for the input's gradient and the parameters', or for
 // the input's alone. The arguments are in the same places in both ops.
-func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor float64) {
+func backward(p *Problem, prog *Program, q quantArgs, x int, name string, factor float64) {
 	types := typeNames(p.Types[0])
 	if p.Types[5] == tensor.None && p.Types[6] == tensor.None {
-		mapping{q: q, in: 0, x: x, scale: 2, zero: 3, out: 4}.build(p, to, to.kernel("%s_backward%s", name, types))
+		mapping{q: q, in: 0, x: x, scale: 2, zero: 3, out: 4}.build(p, prog, prog.kernel("%s_backward%s", name, types))
 		return
 	}
-	to.Accumulator = to.Compute
+	prog.Accumulator = prog.Compute
 	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor, codes: name == "dequantize", column: 2}
 	if s.row = packSize(p.Types[0]); !s.codes {
 		s.row = max(2, s.row/2)
 	}
-	s.build(p, to, p.Shapes[0], name+"_sums"+types, sumKernels)
+	s.build(p, prog, p.Shapes[0], name+"_sums"+types, sumKernels)
 }
 
-func buildFakeQuantizeBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[1].Compute()
-	backward(p, to, grouped(p).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
+func buildFakeQuantizeBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[1].Compute()
+	backward(p, prog, grouped(p).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
 	return nil
 }
 
-func buildDequantizeBackward(p *Problem, to *Program) error {
-	to.Compute = p.Types[0].Compute()
-	backward(p, to, grouped(p), -1, "dequantize", 1)
+func buildDequantizeBackward(p *Problem, prog *Program) error {
+	prog.Compute = p.Types[0].Compute()
+	backward(p, prog, grouped(p), -1, "dequantize", 1)
 	return nil
 }

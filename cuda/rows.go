@@ -29,16 +29,16 @@ const (
 
 // rowKernel notes a reduction's kernels and returns the first's number; packed says
 // whether elements may move several at a time.
-func (to *Program) rowKernel(name string, s *stripeArgs, packed bool) int {
-	return to.suffixed(name, rowKernels, true, s.blocks > 1, packed)
+func (prog *Program) rowKernel(name string, s *stripeArgs, packed bool) int {
+	return prog.suffixed(name, rowKernels, true, s.blocks > 1, packed)
 }
 
 // suffixed notes kernels that follow one another, those that may run, and returns the
 // first's number.
-func (to *Program) suffixed(name string, suffixes []string, runs ...bool) (first int) {
-	first = len(to.kernels)
+func (prog *Program) suffixed(name string, suffixes []string, runs ...bool) (first int) {
+	first = len(prog.kernels)
 	for i, suffix := range suffixes {
-		to.kernelIf(runs[i], "%s%s", name, suffix)
+		prog.kernelIf(runs[i], "%s%s", name, suffix)
 	}
 	return first
 }
@@ -59,8 +59,8 @@ func withSuffixes(names, suffixes []string) (all []string) {
 }
 
 // columnsOf reserves workspace for the sums of lanes.
-func (to *Program) columnsOf(s *stripeArgs, sums int, compute tensor.DType) (lanes int64) {
-	return to.reserve(s.reductions * s.blocks * stripeLanes * int64(sums) * compute.Size())
+func (prog *Program) columnsOf(s *stripeArgs, sums int, compute tensor.DType) (lanes int64) {
+	return prog.reserve(s.reductions * s.blocks * stripeLanes * int64(sums) * compute.Size())
 }
 
 // shareThreads lets as many threads share a reduction as have something to add,
@@ -99,7 +99,7 @@ func launchRows[A any](r *run, kernel int, s *stripeArgs, partial, size int64, a
 		k = rowsPacks
 	}
 	s.locate(r, partial)
-	g := blocks(ceilDiv(s.reductions*s.blocks<<s.logThreads, rowThreads), 1<<20)
+	g := blocks(ceilDiv(s.reductions*s.blocks<<s.logThreads, rowThreads), mostBlocks)
 	launch(r, kernel+k, g.of(rowThreads), args)
 	launchFold(r, kernel+rowsFold, s, args)
 }
@@ -112,7 +112,7 @@ func launchColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes, siz
 	}
 	s.lanes = r.at(lanes)
 	s.locate(r, partial)
-	g := blocks(ceilDiv(s.reductions/size*s.blocks*stripeLanes, rowThreads), 1<<20)
+	g := blocks(ceilDiv(s.reductions/size*s.blocks*stripeLanes, rowThreads), mostBlocks)
 	launch(r, kernel+k, g.of(rowThreads), args)
 	launchLanes(r, kernel+columnsFold, kernel+rowsFold, s, args)
 }
@@ -123,7 +123,7 @@ func (s *stripeArgs) few() bool { return s.longest >= 1024 && s.reductions*s.blo
 // launchFew is launchRows for few long reductions.
 func launchFew[A any](r *run, kernel int, s *stripeArgs, partial int64, args *A) {
 	s.locate(r, partial)
-	launch(r, kernel+longRows, blocks(s.reductions*s.blocks, 1<<20), args)
+	launch(r, kernel+longRows, blocks(s.reductions*s.blocks, mostBlocks), args)
 	launchFold(r, kernel+rowsFold, s, args)
 }
 
@@ -131,7 +131,7 @@ func launchFew[A any](r *run, kernel int, s *stripeArgs, partial int64, args *A)
 func launchFewColumns[A any](r *run, kernel int, s *stripeArgs, partial, lanes int64, args *A) {
 	s.lanes = r.at(lanes)
 	s.locate(r, partial)
-	launch(r, kernel+longColumns, blocks(ceilDiv(s.reductions, stripeLanes)*stripeLanes*s.blocks, 1<<20), args)
+	launch(r, kernel+longColumns, blocks(ceilDiv(s.reductions, stripeLanes)*stripeLanes*s.blocks, mostBlocks), args)
 	launchLanes(r, kernel+columnsFold, kernel+rowsFold, s, args)
 }
 

@@ -1,10 +1,6 @@
 package cuda
 
-import (
-	"math"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "github.com/isobit-ml/isobit/tensor"
 
 type sortArgs struct {
 	n                    int64
@@ -48,6 +44,7 @@ const (
 	sortDigits   = 256
 	countAtOnce  = 4
 	countBlocks  = 1056
+	hotBlocks    = 2048    // at most so many sum what goes to hot destinations
 	sortMany     = 1 << 17 // from so many positions on, a thread sorts sortLong of them, else sortShort
 	sortShort    = 4
 	sortLong     = 16
@@ -68,25 +65,25 @@ type sorting struct {
 }
 
 // sortingOf plans a sort. It reserves found words behind the runs.
-func (to *Program) sortingOf(positions, keys, found int64) sorting {
+func (prog *Program) sortingOf(positions, keys, found int64) sorting {
 	rounds := int64(sortShort)
 	if positions >= sortMany {
 		rounds = sortLong
 	}
 	s := sorting{positions: positions, keys: keys, tileSize: blockThreads * rounds}
-	s.fill, s.pass, s.runs = to.kernel("fill"), to.kernel("sort_pass_%d", rounds), to.kernel("sort_runs")
+	s.fill, s.pass, s.runs = prog.kernel("fill"), prog.kernel("sort_pass_%d", rounds), prog.kernel("sort_runs")
 	for s.passes = 1; keys>>(8*s.passes) != 0; s.passes++ {
 	}
 	for i := range s.pairs {
-		s.pairs[i] = [2]int64{to.reserve(positions * 4), to.reserve(positions * 4)}
+		s.pairs[i] = [2]int64{prog.reserve(positions * 4), prog.reserve(positions * 4)}
 	}
 	// What is 0 at first lies together.
-	s.tiles = to.Workspace
+	s.tiles = prog.Workspace
 	s.totals = s.tiles + s.tileCount()*sortDigits*8
 	s.taken = s.totals + s.passes*sortDigits*4
 	s.start = s.taken + s.passes*4
 	s.found = s.start + 2*keys*4
-	to.reserve(s.found + (foundWords+found)*4 - s.tiles)
+	prog.reserve(s.found + (foundWords+found)*4 - s.tiles)
 	return s
 }
 
@@ -123,7 +120,7 @@ func (s *sorting) sort(r *run) {
 		if a.pass, a.pairsOut = int32(pass), r.at(s.pairs[(pass+1)%2][0]); pass == s.passes-1 {
 			a.pairsOut, a.keysOut, a.valuesOut = 0, r.at(last[0]), r.at(last[1])
 		}
-		launch(r, s.pass, blocks(s.tileCount(), math.MaxInt32), &a)
+		launch(r, s.pass, blocks(s.tileCount(), gridX), &a)
 		a.pairs = a.pairsOut
 	}
 	runs := runArgs{n: s.positions, limit: s.keys, keys: a.keysOut, start: r.at(s.start), stop: r.at(s.start + 4*s.keys)}
@@ -143,18 +140,18 @@ type scatter struct {
 
 // scatterOf plans for positions that have taps contributions each. job names
 // the kernels of the op.
-func (to *Program) scatterOf(positions, keys, destinations, columns, taps int64, job string) *scatter {
+func (prog *Program) scatterOf(positions, keys, destinations, columns, taps int64, job string) *scatter {
 	// A hot destination has more than a chunk of contributions, so the chunks
 	// are at most twice those that the contributions would fill.
 	slots := positions*taps/(scatterChunk/2) + 1
 	s := &scatter{
-		sorting: to.sortingOf(positions, keys, slots), destinations: destinations, columns: columns, slots: slots, width: scatterWidth,
+		sorting: prog.sortingOf(positions, keys, slots), destinations: destinations, columns: columns, slots: slots, width: scatterWidth,
 	}
-	s.count = to.kernel("sort_count")
+	s.count = prog.kernel("sort_count")
 	several := slots > 1
-	s.hot = to.suffixed(job, scatterKernels, several, several, several, true)
-	s.slot = to.reserve(destinations * 4)
-	s.sums = to.reserve(s.slots * columns * to.Compute.Size())
+	s.hot = prog.suffixed(job, scatterKernels, several, several, several, true)
+	s.slot = prog.reserve(destinations * 4)
+	s.sums = prog.reserve(s.slots * columns * prog.Compute.Size())
 	return s
 }
 
@@ -185,8 +182,8 @@ func launchScatter[A any](r *run, s *scatter, args *A) {
 	groups := ceilDiv(s.columns, s.width)
 	if s.slots > 1 {
 		launch(r, s.hot, threads(s.destinations), args)
-		launch(r, s.hot+1, blocks(ceilDiv(s.slots*groups, blockThreads), 2048), args)
-		launch(r, s.hot+2, blocks(s.slots*((s.columns+7)/8), 2048), args)
+		launch(r, s.hot+1, blocks(ceilDiv(s.slots*groups, blockThreads), hotBlocks), args)
+		launch(r, s.hot+2, blocks(s.slots*((s.columns+7)/8), hotBlocks), args)
 	}
 	launch(r, s.hot+3, threads(s.destinations*groups), args)
 }

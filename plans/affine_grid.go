@@ -51,7 +51,7 @@ const affinePart = 1 << 13
 
 func buildAffine(pl *plan) error {
 	p := &pl.problem
-	kernel, err := selectRow(pl, cpu.AffineGrid, affineTypes(p.DType("theta")))
+	kernel, err := selectRow(pl, cpu.AffineGrid, typesOf(p.DType("theta")))
 	if err != nil {
 		return err
 	}
@@ -70,10 +70,6 @@ func buildAffine(pl *plan) error {
 		return nil
 	}
 	return nil
-}
-
-func affineTypes(d tensor.DType) cpu.Types {
-	return cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d}}
 }
 
 // affine is the geometry of a plan.

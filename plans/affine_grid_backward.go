@@ -42,7 +42,7 @@ var affineGridBackward = op{
 
 func buildAffineBackward[C cpu.Compute](pl *plan) error {
 	p := &pl.problem
-	kernel, err := selectRow(pl, cpu.AffineGridBackward[C](), affineTypes(p.DType("grad_grid")))
+	kernel, err := selectRow(pl, cpu.AffineGridBackward[C](), typesOf(p.DType("grad_grid")))
 	if err != nil {
 		return err
 	}

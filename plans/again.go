@@ -42,16 +42,17 @@ type seenArg struct {
 // beforeAgain, if set, is called before every such run: how tests see them.
 var beforeAgain func()
 
-// keepsCalls has a plan keep its calls, if it is on few elements, which the caches hold: those that come from
+// keepCalls has a plan keep its calls, if it is on few elements, which the caches hold: those that come from
 // memory are parted anew (strands.go).
-func (pl *plan) keepsCalls(f *groupedPlan) {
+func (pl *plan) keepCalls(f *groupedPlan) {
 	if len(f.regions) == 1 && f.packed < 0 && !f.args.Stream && tensor.NumElements(f.shape) <= jobSize {
 		pl.calls = newCallPool()
 	}
 }
 
-// keepsFew has a plan keep its calls whose runs ask for nothing but addresses that may change, if it writes few elements.
-func (pl *plan) keepsFew() {
+// keepAlikeCalls has a plan keep its calls, if it writes few elements; it is for plans of whose arguments a run
+// needs nothing anew but addresses.
+func (pl *plan) keepAlikeCalls() {
 	elements := int64(0)
 	for i, a := range pl.problem.op.args {
 		if a.out && pl.problem.types[i] != tensor.None {
@@ -64,16 +65,16 @@ func (pl *plan) keepsFew() {
 	}
 }
 
-// keeps reports whether a run is to be noted: the plan keeps its calls, and this is the first of those that lie alike.
-func (c *call) keeps() bool { return c.plan.calls != nil && !c.seen.again }
+// takesNotes reports whether a run is to be noted: the plan keeps its calls, and this is the first of those that lie alike.
+func (c *call) takesNotes() bool { return c.plan.calls != nil && !c.seen.again }
 
-// goes notes which way a run goes that will be the same for tensors that lie alike.
-func (c *call) goes(way int, jobs, cost int64) {
+// noteWay notes which way a run goes that will be the same for tensors that lie alike.
+func (c *call) noteWay(way int, jobs, cost int64) {
 	c.seen.laid, c.seen.way, c.seen.jobs, c.seen.cost = true, way, jobs, cost
 }
 
-// calls notes the call of a kernel, on elements from the first on, that a run consists of.
-func (f *groupedPlan) calls(c *call, n int, a *cpu.Args) {
+// noteKernel notes the call of a kernel, on elements from the first on, that a run consists of.
+func (f *groupedPlan) noteKernel(c *call, n int, a *cpu.Args) {
 	s := &c.seen
 	if !s.laid || s.jobs != 1 {
 		return
@@ -92,8 +93,8 @@ func (f *groupedPlan) calls(c *call, n int, a *cpu.Args) {
 	s.forget()
 }
 
-// callsAgain calls the kernel as the last run did: all it takes of a worker is the scratch.
-func (c *call) callsAgain(kernel cpu.Elementwise) {
+// callAgain calls the kernel as the last run did: all it takes of a worker is the scratch.
+func (c *call) callAgain(kernel cpu.Elementwise) {
 	w, s := workerPool.Get().(*worker), &c.seen
 	s.aimed, s.kernel.Scratch = true, &w.scratch
 	for i := range c.args {
@@ -124,8 +125,8 @@ func (f *groupedPlan) address(c *call, k int) unsafe.Pointer {
 	return c.args[i].Data
 }
 
-// startsAgain puts the arguments' addresses into a layout.
-func (f *groupedPlan) startsAgain(c *call, l *layout, operands int) {
+// putStarts begins a layout where the arguments are now.
+func (f *groupedPlan) putStarts(c *call, l *layout, operands int) {
 	for k := range operands {
 		l.start[k] = f.address(c, k)
 	}

@@ -13,33 +13,41 @@ const MaxArgs = 12
 // allocate: what a run computes with lies here.
 type call struct {
 	*plan
-	stream       Stream
-	workspace    []byte
-	args         []tensor.View
-	takesMeta    bool // nothing is computed: arguments may be without memory
-	places       [MaxArgs]place
-	argsCopy     []tensor.View // args, where copyArgs made them the call's own
-	threads      int
-	all          layout // elementwise ops: every element that strands does not have
+	stream    Stream
+	workspace []byte
+	args      []tensor.View
+	argsCopy  []tensor.View // args, where copyArgs made them the call's own
+	takesMeta bool          // nothing is computed: arguments may be without memory
+	places    [MaxArgs]place
+	threads   int
+	team      team
+	seen      seen
+
+	// Of ops that map elements.
+	all          layout // every element that strands does not have
 	strands      strands
-	perJob       int64                  // elementwise ops: elements of one job
-	tiles        tiling                 // elementwise ops: short groups
-	packedGroups packedGroups           // elementwise ops: groups of packed codes
-	turned       turned                 // ... inputs across the output
-	hasCopies    bool                   // sources, dense or compactions are in use
-	sources      sources                // what is copied piece by piece
-	dense        layout                 // elementwise ops: all, with the copies in place of what is copied
-	compactions  [maxCompact]compaction // what is copied as a whole
-	compacting   *compaction            // the one that is made
-	groups       layout                 // reductions: the groups
-	members      layout                 // reductions: the elements of the first group
-	blocks       int64                  // reductions: blocks per group
-	columnWidth  int64                  // reductions: groups of a tile, side by side or short
-	tilesPerJob  int64                  // reductions: tiles of short groups
-	rowSums      rowSumsCall
-	sampler      sampler
-	team         team
-	seen         seen
+	perJob       int64        // elements of one job
+	tiles        tiling       // short groups
+	packedGroups packedGroups // groups of packed codes
+	turned       turned       // inputs across the output
+	dense        layout       // all, with the copies in place of what is copied
+
+	// Of ops that reduce groups.
+	groups        layout
+	members       layout // the elements of the first group
+	blocks        int64  // of each group
+	groupsPerTile int64  // of groups that lie side by side, or are short
+	tilesPerJob   int64
+
+	// Of ops that copy inputs first.
+	hasCopies   bool                   // any of these, or dense, are in use
+	sources     sources                // what is copied piece by piece
+	compactions [maxCompact]compaction // what is copied as a whole
+	compacting  *compaction            // the one that is made
+
+	// Of others.
+	rowSums rowSumsCall
+	sampler sampler
 }
 
 var callPool = newCallPool()

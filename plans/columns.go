@@ -16,9 +16,9 @@ const (
 // tests compare every other way with.
 var oneByOne bool
 
-// columns lays out a reduction whose groups lie side by side, and returns the
+// tryColumns lays out a reduction whose groups lie side by side, and returns the
 // number of its jobs; 0 where they do not. lanes: the rows of accumulators.
-func (f *groupedPlan) columns(c *call, lanes int) int64 {
+func (f *groupedPlan) tryColumns(c *call, lanes int) int64 {
 	g := &c.groups
 	inner, least := g.dims-1, int64(minColumns)
 	if lanes > 1 {
@@ -33,24 +33,16 @@ func (f *groupedPlan) columns(c *call, lanes int) int64 {
 		}
 	}
 	// Enough tiles for all threads, but rows of whole cache lines.
-	c.columnWidth = min(maxColumns, max(minColumns, roundUp(g.size[inner]/int64(2*c.threads), 64)))
-	return g.count() / g.size[inner] * c.tilesOfColumns() * c.blocks
-}
-
-// tilesOfColumns returns how many tiles the groups side by side make.
-func (c *call) tilesOfColumns() int64 {
-	side := c.groups.size[c.groups.dims-1]
-	return ceilDiv(side, c.columnWidth)
+	c.groupsPerTile = min(maxColumns, max(minColumns, roundUp(g.size[inner]/int64(2*c.threads), 64)))
+	return c.tilesOfGroups() * c.blocks
 }
 
 // columnJob makes the job of a reduction of one block of side by side groups,
 // which it finishes where they have but one.
 func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
-		block, tile := number%c.blocks, number/c.blocks
-		side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
-		column := tile % tiles * c.columnWidth
-		group, n := tile/tiles*side+column, min(c.columnWidth, side-column)
+		block := number % c.blocks
+		group, n := c.tileOfGroups(number / c.blocks)
 		begin := block * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, c.members.count())
 
@@ -66,17 +58,8 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		a.Ahead = int(c.members.stride[0][c.members.dims-1]) // the next row
 		position := 0
 		c.members.walk(cur, begin, end, kernelOperands, func(count int64) {
-			inner := c.members.dims - 1
 			for i := range count {
-				for k := range a.In {
-					if f.param[k] {
-						continue // prepared above, or not read: kernels of extremes have none
-					}
-					a.In[k].P, a.In[k].Stride = c.members.along(cur.at[k], k, inner, i), a.In[k].DType.Size()
-				}
-				for k := range a.Out {
-					a.Out[k].P, a.Out[k].Stride = c.members.along(cur.at[firstOutput+k], firstOutput+k, inner, i), a.Out[k].DType.Size()
-				}
+				f.aimAtRow(a, &c.members, cur, i)
 				a.Sums = sums.Row(position % fold.lanes)
 				kernel(int(n), 0, a)
 				position++
@@ -84,6 +67,20 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		})
 		fold.columns(sums, lanes)
 		fold.end(c, w, group, block, [2][]C{sums.Sums[0][:n], sums.Sums[1][:n]})
+	}
+}
+
+// aimAtRow moves the arguments to a row: the i-th member from a cursor on, of each group. Parameters are prepared, or not
+// read, as by kernels of extremes.
+func (f *groupedPlan) aimAtRow(a *cpu.Args, members *layout, cur *cursor, i int64) {
+	inner := members.dims - 1
+	for k := range a.In {
+		if !f.param[k] {
+			a.In[k].P, a.In[k].Stride = members.along(cur.at[k], k, inner, i), a.In[k].DType.Size()
+		}
+	}
+	for k := range a.Out {
+		a.Out[k].P, a.Out[k].Stride = members.along(cur.at[firstOutput+k], firstOutput+k, inner, i), a.Out[k].DType.Size()
 	}
 }
 

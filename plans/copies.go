@@ -160,8 +160,8 @@ func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer
 	}
 }
 
-// copies finds the operands of a call to copy, and how its elements lie then; false where that would not pay.
-func (f *groupedPlan) copies(c *call) bool {
+// tryCopies finds the operands of a call to copy, and how its elements lie then; false where that would not pay.
+func (f *groupedPlan) tryCopies(c *call) bool {
 	l, dense := &c.all, &c.dense
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
@@ -186,7 +186,7 @@ func (f *groupedPlan) copies(c *call) bool {
 		}
 	}
 	dense.coalesce(kernelOperands)
-	c.tiles.copied = f.tile(c, dense)
+	c.tiles.copied = f.tryTiles(c, dense)
 	return c.tiles.copied || f.anyApart(l) || dense.size[dense.dims-1] > l.size[inner]
 }
 

@@ -83,8 +83,8 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 		begin := (number - c.strands.jobs) * c.perJob
 		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)
-			if c.keeps() && n == l.count() {
-				f.calls(c, int(n), a)
+			if c.takesNotes() && n == l.count() {
+				f.noteKernel(c, int(n), a)
 			}
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { kernel(int(n), a) })
 		})
@@ -142,10 +142,10 @@ func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error 
 func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 	if s := &c.seen; s.again {
 		if s.elements > 0 && beforeJob == nil {
-			c.callsAgain(of.kernel)
+			c.callAgain(of.kernel)
 			return
 		}
-		f.startsAgain(c, &c.all, kernelOperands)
+		f.putStarts(c, &c.all, kernelOperands)
 		c.parallel(s.jobs, s.cost, of.ways[s.way])
 		return
 	}
@@ -156,24 +156,25 @@ func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 	}
 	way, jobs := f.chooseWay(c, r)
 	if way == inTiles || way == inRuns {
-		c.goes(way, jobs, n) // the next call of tensors that lie alike, too
+		c.noteWay(way, jobs, n) // the next call of tensors that lie alike, too
 	}
 	c.parallel(jobs, n, of.ways[way])
 }
 
-// chooseWay lays out a region and returns the best way for it, and how many jobs that makes.
+// chooseWay lays out a region and returns the best way for it, and how many jobs that makes. What begins with try
+// lays elements out for a way, and answers 0 or false where they lie otherwise.
 func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
-	tiled := f.tile(c, &c.all)
+	tiled := f.tryTiles(c, &c.all)
 	if tiled && !c.tiles.narrow() {
 		return inTiles, c.tiles.jobs()
 	}
-	if jobs := f.turn(c); jobs > 0 {
+	if jobs := f.tryTurned(c); jobs > 0 {
 		return inTurnedTiles, jobs
 	}
-	if f.copies(c) {
+	if f.tryCopies(c) {
 		if c.tiles.copied {
 			return inCopiedTiles, c.tiles.jobs()
 		}
@@ -183,15 +184,15 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	if tiled {
 		return inTiles, c.tiles.jobs()
 	}
-	if jobs := f.packedGroups(c); jobs > 0 {
+	if jobs := f.tryPackedGroups(c); jobs > 0 {
 		return inPackedGroups, jobs
 	}
-	return inRuns, f.runs(c, r)
+	return inRuns, f.layRuns(c, r)
 }
 
-// runs parts a call's elements into jobs of runs, some of them in strands, and returns their number.
-func (f *groupedPlan) runs(c *call, r *region) int64 {
-	rest := f.strand(c)
+// layRuns parts a call's elements into jobs of runs, some of them in strands, and returns their number.
+func (f *groupedPlan) layRuns(c *call, r *region) int64 {
+	rest := f.tryStrands(c)
 	c.perJob = jobSize
 	if f.packed >= 0 {
 		// Whole rows, so that no two jobs share a byte.

@@ -39,31 +39,42 @@ var embedding = op{
 		p.setShape("y", append(index[:len(index):len(index)], weight[1]))
 		return sameTypeAs("y", "weight")(p)
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.Embedding, cpu.Types{Compute: p.DType("weight").Compute()})
-		if err != nil {
-			return err
-		}
-		pl.compute, pl.accumulator = p.DType("weight"), tensor.None
-		// y, and the rows that it is of.
-		elements := tensor.NumElements(p.Shape("y"))
-		stream := (elements+min(elements, tensor.NumElements(p.Shape("weight"))))*p.DType("y").Size() > streamFrom
-		strict := p.word("bounds") == "error"
-		job := func(c *call, w *worker, number int64) { copyRows(c, w, kernel, strict, stream, number) }
-		if strict {
-			pl.check = rowCheck()
-		}
-		pl.keepsFew()
-		pl.run = func(c *call) error {
-			n := c.args[1].NumElements()
-			columns := c.args[0].Shape[1]
-			c.parallel(ceilDiv(n, rowsPerJob(columns)), n*columns, job)
-			return nil
-		}
-		return nil
-	},
-	rows: namesOf(cpu.Embedding),
+	build: buildEmbedding,
+	rows:  namesOf(cpu.Embedding),
+}
+
+func buildEmbedding(pl *plan) error {
+	p := &pl.problem
+	kernel, err := selectRow(pl, cpu.Embedding, cpu.Types{Compute: p.DType("weight").Compute()})
+	if err != nil {
+		return err
+	}
+	pl.compute, pl.accumulator = p.DType("weight"), tensor.None
+	e := &rowLookup{kernel: kernel, strict: p.word("bounds") == "error"}
+	// y, and the rows that it is of.
+	elements := tensor.NumElements(p.Shape("y"))
+	e.stream = (elements+min(elements, tensor.NumElements(p.Shape("weight"))))*p.DType("y").Size() > streamFrom
+	e.job = e.copyRows
+	if e.strict {
+		pl.check = rowCheck()
+	}
+	pl.keepAlikeCalls()
+	pl.run = e.run
+	return nil
+}
+
+// rowLookup is how one problem runs.
+type rowLookup struct {
+	kernel func(*cpu.RowCopies)
+	strict bool // all indices were checked
+	stream bool // y is stored around the caches
+	job    job  // copyRows: a method value made once, so that running does not allocate
+}
+
+func (e *rowLookup) run(c *call) error {
+	n, columns := c.args[1].NumElements(), c.args[0].Shape[1]
+	c.parallel(ceilDiv(n, rowsPerJob(columns)), n*columns, e.job)
+	return nil
 }
 
 // checkTable asks an argument to be a table of rows, as a weight and its gradient
@@ -145,11 +156,11 @@ func rowAt(v *tensor.View, i int64) cpu.Span {
 
 // copyRows copies the rows of one job. Indices that were not checked may name
 // none: theirs are zeros.
-func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream bool, number int64) {
+func (e *rowLookup) copyRows(c *call, w *worker, number int64) {
 	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
 	d, per := weight.Shape[1], rowsPerJob(weight.Shape[1])
 	r := &w.ownArgs().copies
-	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: stream}
+	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: e.stream}
 	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {
 		var rows []int64
 		if isList(index) {
@@ -159,16 +170,16 @@ func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream b
 			readManyIndices(rows, index, at)
 		}
 		from := 0 // where the rows begin that are not copied yet
-		for i := 0; i < len(rows) && !checked; i++ {
+		for i := 0; i < len(rows) && !e.strict; i++ {
 			if row := rows[i]; row < 0 || row >= weight.Shape[0] {
 				r.First, r.Indices = at+int64(from), rows[from:i]
-				kernel(r)
+				e.kernel(r)
 				cpu.ZeroRow(rowAt(y, at+int64(i)), d)
 				from = i + 1
 			}
 		}
 		r.First, r.Indices = at+int64(from), rows[from:]
-		kernel(r)
+		e.kernel(r)
 		at += int64(len(rows))
 	}
 }

@@ -42,28 +42,31 @@ var embeddingBackward = op{
 		dy := append(p.Shape("indices"), p.Shape("grad_weight")[1])
 		return all(hasShape("grad_output", dy), checkPadding, sameTypeAs("grad_weight", "grad_output"))(p)
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.RowSums, sumTypes(p.DType("grad_output"), p.DType("grad_weight")))
-		if err != nil {
-			return err
-		}
-		vocabulary, positions := p.Shape("grad_weight")[0], tensor.NumElements(p.Shape("indices"))
-		e := &embeddingSum{
-			kernel: kernel, padding: p.int("padding_idx"),
-			accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
-		}
-		pl.keepsFew()
-		e.few = !e.accumulate && areFew(positions, vocabulary)
-		pl.workspace, pl.run = listWords(positions, vocabulary, e.few)*8, e.run
-		if f := newFewRows(e, p.DType("grad_output"), positions, vocabulary, p.Shape("grad_weight")[1]); f != nil {
-			pl.workspace, pl.run = max(pl.workspace, f.workspace()), f.run
-		}
-		return nil
-	},
-	rows: namesOf(cpu.RowSums),
+	build: buildEmbeddingBackward,
+	rows:  namesOf(cpu.RowSums),
 }
 
+func buildEmbeddingBackward(pl *plan) error {
+	p := &pl.problem
+	kernel, err := selectRow(pl, cpu.RowSums, sumTypes(p.DType("grad_output"), p.DType("grad_weight")))
+	if err != nil {
+		return err
+	}
+	vocabulary, positions := p.Shape("grad_weight")[0], tensor.NumElements(p.Shape("indices"))
+	e := &embeddingSum{
+		kernel: kernel, padding: p.int("padding_idx"),
+		accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
+	}
+	pl.keepAlikeCalls()
+	e.few = !e.accumulate && areFew(positions, vocabulary)
+	pl.workspace, pl.run = listWords(positions, vocabulary, e.few)*8, e.run
+	if f := newFewRows(e, p.DType("grad_output"), positions, vocabulary, p.Shape("grad_weight")[1]); f != nil {
+		pl.workspace, pl.run = max(pl.workspace, f.workspace()), f.run
+	}
+	return nil
+}
+
+// embeddingSum is how one problem runs.
 type embeddingSum struct {
 	kernel             func(*cpu.EmbeddingSums)
 	padding            int64

@@ -43,33 +43,36 @@ var embeddingBag = op{
 		}
 		return all(inferMode, sameTypeAs("y", "weight"))(p)
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		table := cpu.RowSums
-		if p.word("mode") == "max" {
-			table = cpu.BagMax
-		}
-		kernel, err := selectRow(pl, table, sumTypes(p.DType("weight"), p.DType("y")))
-		if err != nil {
-			return err
-		}
-		e := &bagForward{
-			kernel: kernel, checkRows: rowCheck(), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
-			count: p.Shape("y")[0], positions: tensor.NumElements(p.Shape("indices")), strict: p.word("bounds") == "error",
-		}
-		pl.workspace = (e.count + 1 + e.positions) * 8
-		switch {
-		case e.weighted:
-			pl.workspace += elementBytes(e.positions, p.DType("per_sample_weights"))
-		case e.mode == "max":
-			pl.workspace += e.positions * 8
-		}
-		pl.check, pl.run = e.check, e.run
-		return nil
-	},
-	rows: namesOf(cpu.RowSums),
+	build: buildEmbeddingBag,
+	rows:  namesOf(cpu.RowSums),
 }
 
+func buildEmbeddingBag(pl *plan) error {
+	p := &pl.problem
+	table := cpu.RowSums
+	if p.word("mode") == "max" {
+		table = cpu.BagMax
+	}
+	kernel, err := selectRow(pl, table, sumTypes(p.DType("weight"), p.DType("y")))
+	if err != nil {
+		return err
+	}
+	e := &bagForward{
+		kernel: kernel, checkRows: rowCheck(), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
+		count: p.Shape("y")[0], positions: tensor.NumElements(p.Shape("indices")), strict: p.word("bounds") == "error",
+	}
+	pl.workspace = (e.count + 1 + e.positions) * 8
+	switch {
+	case e.weighted:
+		pl.workspace += elementBytes(e.positions, p.DType("per_sample_weights"))
+	case e.mode == "max":
+		pl.workspace += e.positions * 8
+	}
+	pl.check, pl.run = e.check, e.run
+	return nil
+}
+
+// bagForward is how one problem runs.
 type bagForward struct {
 	kernel           func(*cpu.EmbeddingSums)
 	checkRows        func(c *call) error

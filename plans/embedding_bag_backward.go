@@ -35,65 +35,69 @@ var embeddingBagBackward = op{
 		accumulateAttr,
 		byFreqAttr,
 	}, bagAttrs...),
-	infer: func(p *Problem) error {
-		if err := checkTable(p, "grad_weight"); err != nil {
-			return err
-		}
-		count, err := inferBags(p, "grad_weight", "per_sample_weights", "grad_output")
-		if err != nil {
-			return err
-		}
-		dy := []int64{count, p.Shape("grad_weight")[1]}
-		if err := hasShape("grad_output", dy)(p); err != nil {
-			return err
-		}
-		switch isMax := p.word("mode") == "max"; {
-		case isMax && !p.has("chosen"):
-			return p.errorf("chosen", "is none; want %s with %s=max", tensor.I64, named("mode"))
-		case isMax && p.bool("scale_grad_by_freq"):
-			return p.errorf("scale_grad_by_freq", "is true; want false with %s=max", named("mode"))
-		case isMax:
-			p.setShape("chosen", dy)
-		}
-		return all(inferMode, sameTypeAs("grad_weight", "grad_output"))(p)
-	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		dtype, mode := p.DType("grad_output"), p.word("mode")
-		compute := dtype.Compute()
-		e := &bagBackward{
-			mode: mode, weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"), compute: compute,
-			accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
-			count: p.Shape("grad_output")[0], positions: tensor.NumElements(p.Shape("indices")), rows: p.Shape("grad_weight")[0],
-		}
-		table, terms := cpu.RowSums, dtype
-		lists := int64(1)
-		switch {
-		case mode == "max":
-			table, lists = cpu.BagMaxBackward, 2
-			e.prepare = e.ranksJob
-			pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*4, WorkspaceAlignment)
-		case mode == "mean":
-			terms = compute
-			e.prepare = e.meansJob
-			e.divide = pickSupport(cpu.DivideRow, cpu.Types{Compute: compute, In: [4]tensor.DType{dtype}})
-			pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*compute.Size(), WorkspaceAlignment)
-		case e.weighted:
-			pl.workspace = elementBytes(e.positions, dtype)
-		}
-		e.few = !e.accumulate && areFew(e.positions, e.rows)
-		pl.workspace += (listWords(e.positions, e.rows, e.few) + (lists-1)*e.positions) * 8
-		var err error
-		e.kernel, err = selectRow(pl, table, sumTypes(terms, dtype))
-		pl.check, pl.run = func(c *call) error { b := e.bags(c); return b.check(c) }, e.run
-		if s := newChosenSums(e, dtype, p.Shape("grad_weight")[1]); s != nil {
-			pl.run, pl.workspace = s.run, s.workspace()
-		}
-		return err
-	},
-	rows: namesOf(cpu.RowSums),
+	infer: inferEmbeddingBagBackward,
+	build: buildEmbeddingBagBackward,
+	rows:  namesOf(cpu.RowSums),
 }
 
+func inferEmbeddingBagBackward(p *Problem) error {
+	if err := checkTable(p, "grad_weight"); err != nil {
+		return err
+	}
+	count, err := inferBags(p, "grad_weight", "per_sample_weights", "grad_output")
+	if err != nil {
+		return err
+	}
+	dy := []int64{count, p.Shape("grad_weight")[1]}
+	if err := hasShape("grad_output", dy)(p); err != nil {
+		return err
+	}
+	switch isMax := p.word("mode") == "max"; {
+	case isMax && !p.has("chosen"):
+		return p.errorf("chosen", "is none; want %s with %s=max", tensor.I64, named("mode"))
+	case isMax && p.bool("scale_grad_by_freq"):
+		return p.errorf("scale_grad_by_freq", "is true; want false with %s=max", named("mode"))
+	case isMax:
+		p.setShape("chosen", dy)
+	}
+	return all(inferMode, sameTypeAs("grad_weight", "grad_output"))(p)
+}
+
+func buildEmbeddingBagBackward(pl *plan) error {
+	p := &pl.problem
+	dtype, mode := p.DType("grad_output"), p.word("mode")
+	compute := dtype.Compute()
+	e := &bagBackward{
+		mode: mode, weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"), compute: compute,
+		accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
+		count: p.Shape("grad_output")[0], positions: tensor.NumElements(p.Shape("indices")), rows: p.Shape("grad_weight")[0],
+	}
+	table, terms, lists := cpu.RowSums, dtype, int64(1) // lists of positions
+	switch {
+	case mode == "max":
+		table, lists = cpu.BagMaxBackward, 2
+		e.prepare = e.ranksJob
+		pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*4, WorkspaceAlignment)
+	case mode == "mean":
+		terms = compute
+		e.prepare = e.meansJob
+		e.divide = pickSupport(cpu.DivideRow, typesOf(dtype))
+		pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*compute.Size(), WorkspaceAlignment)
+	case e.weighted:
+		pl.workspace = elementBytes(e.positions, dtype)
+	}
+	e.few = !e.accumulate && areFew(e.positions, e.rows)
+	pl.workspace += (listWords(e.positions, e.rows, e.few) + (lists-1)*e.positions) * 8
+	var err error
+	e.kernel, err = selectRow(pl, table, sumTypes(terms, dtype))
+	pl.check, pl.run = e.check, e.run
+	if s := newChosenSums(e, dtype, p.Shape("grad_weight")[1]); s != nil {
+		pl.run, pl.workspace = s.run, s.workspace()
+	}
+	return err
+}
+
+// bagBackward is how one problem runs.
 type bagBackward struct {
 	kernel                 func(*cpu.EmbeddingSums)
 	divide                 cpu.RowDivision // mode=mean
@@ -109,6 +113,11 @@ type bagBackward struct {
 
 func (e *bagBackward) bags(c *call) bags {
 	return newBags(&c.args[1], &c.args[2], e.count, e.positions, e.rows, e.padding)
+}
+
+func (e *bagBackward) check(c *call) error {
+	b := e.bags(c)
+	return b.check(c)
 }
 
 func (e *bagBackward) run(c *call) error {

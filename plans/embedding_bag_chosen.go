@@ -8,44 +8,46 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Bags of many indices, mode=max. Most positions were chosen for few columns or none: rather than to
-// look for what was chosen at each of them, what was chosen is added to its row.
+// Bags of many indices, mode=max. Few positions were chosen for any column. So the choices are gone
+// through, each of which adds an element of grad_output to the row that it came from, rather than the
+// positions.
 
+// Bounds of where this is faster, measured.
 const (
-	// chosenPerPosition is up to how many elements of y for each index this is faster, unless rows
-	// have many chunks.
-	chosenPerPosition = 4
-	// latePerPosition is that of more than lateColumns columns of 16 bits, where rows are named once or twice.
-	latePerPosition = 3
-	lateColumns     = 32
-	// chosenMost is how many bytes of sums, or of counts, there may be apart from the gradient.
-	chosenMost = 64 << 20
-	// nameCounts is how many counts of names there are: for rows with the same last bits one.
-	nameCounts = 1 << 13
-	// countedPerPosition is of how many elements of the gradient for each index terms are counted.
-	countedPerPosition = 32
-	// choiceCost is how many positions are read in the time of a choice.
-	choiceCost = 4
+	chosenPerPosition  = 4        // choices for each position, at most
+	latePerPosition    = 3        // likewise, of more than lateColumns columns of 16 bits, where slots are given late
+	lateColumns        = 32       // see latePerPosition
+	chosenMost         = 64 << 20 // bytes of sums, or of counts, apart from the gradient
+	countedPerPosition = 32       // elements of the gradient for each position, where all are counted
+	choiceCost         = 4        // a choice takes as long to read as so many positions
 )
 
-// chosenSums is how this is done: its workspace are, where rows may have slots, counts of names, slots by
-// row and rows by slot; and sums, counts and finished chunks, tile of columns after tile. Or counts of
-// every element's terms, and finished chunks.
+// nameCounts is how many counters tell whether a row may be named often: rows share them by the last
+// bits of their numbers.
+const nameCounts = 1 << 13
+
+// chosenSums is how one problem runs. Sums lie in the gradient itself, where they can. The others have
+// slots, memory apart with counts of their terms, for a row each.
+//
+// The workspace has the counters of names, the slot of each row and the row of each slot; then for each
+// tile of columns the slots' sums and counts, and the finished chunks. With counted, it has instead the
+// count of every element's terms and the finished chunks.
 type chosenSums struct {
 	*bagBackward
-	columns       int64
-	byChoice      bool  // is how rows are counted
-	direct        int32 // is how often a row may be named whose sums need no slot
-	crowded       bool  // are rows: that some are named more often than a chunk has terms is taken for granted
-	counted       int64 // is how many elements have counts, in the one tile: rows need no slots then
-	late          bool  // are slots given, unless rows may be named so often: in the one tile, while it is summed
-	slots, chunks int64 // there is room for; chunks of a tile
-	perColumn     int64 // bytes of a slot's
-	perChunk      int64
-	addJob        job // a method value made once, so that running does not allocate
+	columns   int64
+	byChoice  bool  // how often rows are named is counted by the choices, not by the positions
+	direct    int32 // a row that is named no more often needs no slot
+	crowded   bool  // some rows are taken to be named more often than a chunk has terms
+	counted   int64 // elements that have counts: all, in one tile, so that no row needs a slot; or 0
+	late      bool  // a row gets its slot when an element of it has a second term; in one tile
+	slots     int64 // how many there is room for
+	chunks    int64 // and chunks of a tile
+	perColumn int64 // bytes of a column of a slot
+	perChunk  int64 // bytes
+	addJob    job   // a method value made once, so that running does not allocate
 }
 
-// newChosenSums returns nil where positions are better looked at.
+// newChosenSums returns nil where it is faster to go through the positions.
 func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSums {
 	choices, hot := e.count*columns, e.positions > cpu.ChunkSize*e.rows
 	few := choices <= chosenPerPosition*e.positions || hot
@@ -70,8 +72,8 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	return s
 }
 
-// setApart decides what lies apart from the gradient, of that type: counts of its elements, or sums of rows
-// with slots, of as many as may be named that often.
+// setApart decides what lies apart from the gradient, which has the given type: counts of all its elements, or
+// slots for as many rows as may need one.
 func (s *chosenSums) setApart(dtype tensor.DType, named int64) {
 	s.perColumn, s.perChunk = cpu.ChosenBytes(s.compute)
 	s.direct = cpu.ChunkSize
@@ -90,7 +92,7 @@ func (s *chosenSums) setApart(dtype tensor.DType, named int64) {
 	}
 }
 
-// workspace returns the bytes of it.
+// workspace returns the bytes that it takes.
 func (s *chosenSums) workspace() int64 {
 	switch {
 	case s.counted > 0:
@@ -101,7 +103,7 @@ func (s *chosenSums) workspace() int64 {
 	return nameCounts*2 + int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
 }
 
-// tileBytes returns those of a tile of columns.
+// tileBytes returns the bytes that a tile of columns takes.
 func (s *chosenSums) tileBytes() int64 {
 	return roundUp(s.slots*min(s.columns, columnTile)*s.perColumn, 8) + s.chunks*s.perChunk
 }
@@ -135,8 +137,8 @@ func (s *chosenSums) lists(c *call) (counts *[nameCounts]uint16, slots []int32, 
 	return counts, slots, memory.ints(s.slots)
 }
 
-// mayHaveChunks reports whether any row may be named more often than a chunk has terms: no row is
-// where all that have the last bits of their numbers in common are not.
+// mayHaveChunks reports whether any row may be named more often than a chunk has terms. None is if all
+// that share a counter together are not.
 func (s *chosenSums) mayHaveChunks(c *call) (found bool) {
 	if s.count <= cpu.ChunkSize {
 		return false
@@ -159,7 +161,7 @@ func (s *chosenSums) mayHaveChunks(c *call) (found bool) {
 	return found
 }
 
-// assign gives slots to rows that are named too often to do without.
+// assign gives a slot to each row that needs one.
 func (s *chosenSums) assign(c *call) {
 	b := s.bags(c)
 	_, slots, rows := s.lists(c)
@@ -182,8 +184,8 @@ func (s *chosenSums) assign(c *call) {
 	c.rowSums.order = rows[:used]
 }
 
-// eachNamed calls f with what names rows, all indices or those that were chosen, whichever takes less
-// time, until it returns false.
+// eachNamed calls f with lists of named rows, those of all positions or those of all choices, whichever
+// takes less time, until it returns false.
 func (s *chosenSums) eachNamed(c *call, f func(rows []int64) bool) {
 	r := s.choices(c)
 	var list [cpu.Block]int64
@@ -211,7 +213,7 @@ func (s *chosenSums) eachNamed(c *call, f func(rows []int64) bool) {
 	}
 }
 
-// clearRows is a job: some rows of zeros.
+// clearRows is a job: it clears some rows of the gradient.
 func clearRows(c *call, _ *worker, number int64) {
 	b := &c.rowSums
 	perJob := rowsPerJob(b.columns)
@@ -219,7 +221,7 @@ func clearRows(c *call, _ *worker, number int64) {
 	cpu.ClearRows(&b.to, first, min(perJob, b.rows-first), 0, b.columns, b.stream)
 }
 
-// chosenJob makes the job: some columns of every bag.
+// chosenJob makes the job of some columns, of every bag.
 func chosenJob[C cpu.Compute](s *chosenSums) job {
 	return func(c *call, w *worker, number int64) {
 		r, b := s.choices(c), &c.rowSums

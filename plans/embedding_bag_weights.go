@@ -33,41 +33,52 @@ var embeddingBagWeights = op{
 		dy := []int64{count, p.Shape("weight")[1]}
 		return all(hasShape("grad_output", dy), sameTypeAs("grad_output", "weight"))(p)
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		dtype := p.DType("weight")
-		kernel, err := selectRow(pl, cpu.RowProducts, cpu.Types{Compute: dtype.Compute(), In: [4]tensor.DType{dtype}})
-		if err != nil {
-			return err
-		}
-		e := &bagWeights{
-			kernel: kernel, padding: p.int("padding_idx"), count: p.Shape("grad_output")[0],
-			positions: tensor.NumElements(p.Shape("indices")),
-		}
-		e.perJob = rowsPerJob(p.Shape("weight")[1])
-		pl.check = func(c *call) error { b := e.bags(c); return b.check(c) }
-		job, cost := e.job, e.positions*p.Shape("weight")[1]
-		pl.run = func(c *call) error {
-			c.parallel(ceilDiv(e.positions, e.perJob), cost, job)
-			return nil
-		}
-		return nil
-	},
-	rows: namesOf(cpu.RowProducts),
+	build: buildEmbeddingBagWeights,
+	rows:  namesOf(cpu.RowProducts),
 }
 
+func buildEmbeddingBagWeights(pl *plan) error {
+	p := &pl.problem
+	dtype := p.DType("weight")
+	kernel, err := selectRow(pl, cpu.RowProducts, typesOf(dtype))
+	if err != nil {
+		return err
+	}
+	e := &bagWeights{
+		kernel: kernel, padding: p.int("padding_idx"), count: p.Shape("grad_output")[0],
+		positions: tensor.NumElements(p.Shape("indices")),
+	}
+	columns := p.Shape("weight")[1]
+	e.perJob, e.cost, e.job = rowsPerJob(columns), e.positions*columns, e.someProducts
+	pl.check, pl.run = e.check, e.run
+	return nil
+}
+
+// bagWeights is how one problem runs.
 type bagWeights struct {
 	kernel                   func(p *cpu.RowPairs, out cpu.Span)
 	padding                  int64
 	count, positions, perJob int64
+	cost                     int64
+	job                      job // someProducts: a method value made once, so that running does not allocate
 }
 
 func (e *bagWeights) bags(c *call) bags {
 	return newBags(&c.args[2], &c.args[3], e.count, e.positions, c.args[1].Shape[0], e.padding)
 }
 
-// job computes the gradients at some positions, whichever bags they are in.
-func (e *bagWeights) job(c *call, w *worker, number int64) {
+func (e *bagWeights) check(c *call) error {
+	b := e.bags(c)
+	return b.check(c)
+}
+
+func (e *bagWeights) run(c *call) error {
+	c.parallel(ceilDiv(e.positions, e.perJob), e.cost, e.job)
+	return nil
+}
+
+// someProducts computes the gradients at some positions, whichever bags they are in.
+func (e *bagWeights) someProducts(c *call, w *worker, number int64) {
 	b, p := e.bags(c), &w.ownArgs().pairs
 	*p = cpu.RowPairs{X: matrixOf(&c.args[0]), Y: matrixOf(&c.args[1]), N: c.args[1].Shape[1], Scratch: &w.scratch}
 	position, end := number*e.perJob, min((number+1)*e.perJob, e.positions)

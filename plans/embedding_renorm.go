@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/isobit-ml/isobit/cpu"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // renormRows is how many rows of weight a job looks through at most; there are
@@ -39,47 +38,62 @@ var embeddingRenorm = op{
 		}
 		return nil
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		d := p.DType("weight")
-		kernel, err := selectRow(pl, cpu.Renorm, cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d}})
-		if err != nil {
-			return err
-		}
-		maxNorm, norm := p.float("max_norm"), p.float("norm_type")
-		perJob := max(1, min(renormRows, p.Shape("weight")[0]/renormRows))
-		pl.workspace = roundUp(p.Shape("weight")[0], WorkspaceAlignment) // whole words, so that Go aligns it
-		if p.word("bounds") == "error" {
-			pl.check = rowCheck()
-		}
-		job := func(c *call, w *worker, number int64) {
-			weight := &c.args[0]
-			stop := min((number+1)*perJob, weight.Shape[0])
-			for row := number * perJob; row < stop; row++ {
-				skipped := bytes.IndexByte(c.workspace[row:stop], 1)
-				if skipped < 0 {
-					return
-				}
-				row += int64(skipped)
-				kernel(rowAt(weight, row), weight.Shape[1], norm, maxNorm, &w.scratch)
-			}
-		}
-		pl.run = func(c *call) error {
-			weight, index := &c.args[0], &c.args[1]
-			named := c.workspace[:weight.Shape[0]]
-			clear(named)
-			for i := range index.NumElements() {
-				if r := indexAt(index, i); r >= 0 && r < weight.Shape[0] {
-					named[r] = 1
-				}
-			}
-			c.parallel(ceilDiv(weight.Shape[0], perJob), index.NumElements()*weight.Shape[1], job)
-			return nil
-		}
-		return nil
-	},
+	build:            buildEmbeddingRenorm,
 	machineDependent: takesPowers,
 	rows:             namesOf(cpu.Renorm),
+}
+
+func buildEmbeddingRenorm(pl *plan) error {
+	p := &pl.problem
+	d, rows := p.DType("weight"), p.Shape("weight")[0]
+	kernel, err := selectRow(pl, cpu.Renorm, typesOf(d))
+	if err != nil {
+		return err
+	}
+	e := &renorm{kernel: kernel, maxNorm: p.float("max_norm"), norm: p.float("norm_type"), perJob: max(1, min(renormRows, rows/renormRows))}
+	e.job = e.scaleNamed
+	pl.workspace = roundUp(rows, WorkspaceAlignment) // whole words, so that Go aligns it
+	if p.word("bounds") == "error" {
+		pl.check = rowCheck()
+	}
+	pl.run = e.run
+	return nil
+}
+
+// renorm is how one problem runs.
+type renorm struct {
+	kernel        cpu.RowRenorm
+	maxNorm, norm float64
+	perJob        int64 // rows
+	job           job   // scaleNamed: a method value made once, so that running does not allocate
+}
+
+// run marks the rows that are named, of which each is scaled once.
+func (e *renorm) run(c *call) error {
+	weight, index := &c.args[0], &c.args[1]
+	named := c.workspace[:weight.Shape[0]]
+	clear(named)
+	for i := range index.NumElements() {
+		if r := indexAt(index, i); r >= 0 && r < weight.Shape[0] {
+			named[r] = 1
+		}
+	}
+	c.parallel(ceilDiv(weight.Shape[0], e.perJob), index.NumElements()*weight.Shape[1], e.job)
+	return nil
+}
+
+// scaleNamed scales those of some rows that are marked.
+func (e *renorm) scaleNamed(c *call, w *worker, number int64) {
+	weight := &c.args[0]
+	stop := min((number+1)*e.perJob, weight.Shape[0])
+	for row := number * e.perJob; row < stop; row++ {
+		skipped := bytes.IndexByte(c.workspace[row:stop], 1)
+		if skipped < 0 {
+			return
+		}
+		row += int64(skipped)
+		e.kernel(rowAt(weight, row), weight.Shape[1], e.norm, e.maxNorm, &w.scratch)
+	}
 }
 
 // takesPowers reports whether norms need math.Pow, which is assembly on some

@@ -17,9 +17,9 @@ const (
 	gatherGroups       = 16   // at a time
 )
 
-// gathers lays out a reduction whose members are gathered, and returns the
+// tryGather lays out a reduction whose members are gathered, and returns the
 // number of its jobs; 0 where they are not.
-func (f *groupedPlan) gathers(c *call, longest int64) int64 {
+func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
 	if oneByOne || f.packed >= 0 || c.blocks == 0 {
@@ -34,13 +34,13 @@ func (f *groupedPlan) gathers(c *call, longest int64) int64 {
 			c.sources[i].only(m, k)
 		}
 	}
-	c.columnWidth = min(gatherGroups, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
+	c.groupsPerTile = min(gatherGroups, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
 	return c.tilesOfGroups() * c.blocks
 }
 
 // gatherSize returns how many elements of each group a call of a kernel has:
 // whole turns of its lanes.
-func (c *call) gatherSize() int64 { return copySize / c.columnWidth / cpu.Lanes * cpu.Lanes }
+func (c *call) gatherSize() int64 { return copySize / c.groupsPerTile / cpu.Lanes * cpu.Lanes }
 
 // gatherJob makes the job of a reduction of one block of some groups, which it
 // finishes where they have but one.

@@ -83,7 +83,7 @@ func buildGridSample(pl *plan) error {
 			s.join(b, &c.args[sampleInput], nil, &c.args[sampleOutput])
 		}, func(b *gridBlock) { kernel(&b.GridBlock) })
 	}
-	pl.keepsFew()
+	pl.keepAlikeCalls()
 	pl.run = g.run
 	return nil
 }

@@ -77,7 +77,7 @@ func buildGridSampleBackward(pl *plan) error {
 	// Both gradients of small images are made together, but of many channels by themselves.
 	g.together = g.ofGrid && g.ofInput && s.channels <= cpu.MostFramedSums
 	g.small = gradientsFramed(g.framed, g.together, g.scatter.job, g.scatter.perImage)
-	pl.keepsFew()
+	pl.keepAlikeCalls()
 	pl.run = g.run
 	return nil
 }

@@ -39,66 +39,77 @@ var gridSampleDoubleBackward = op{
 		{name: "grad_grid", out: true, optional: true, allow: floats, defaultType: same("grid"), form: "grid's", doc: "the gradient of grid"},
 	},
 	attrs: samplerAttrs,
-	infer: func(p *Problem) error {
-		output, err := inferUpstream(p)
-		if err != nil {
-			return err
-		}
-		switch {
-		case !p.has("grad_grad_input") && !p.has("grad_grad_grid"):
-			return p.errorf("grad_grad_input", "is none, and so is %s; want at least one", named("grad_grad_grid"))
-		case !p.has("grad_grad_output") && !p.has("grad_input") && !p.has("grad_grid"):
-			return p.errorf("grad_grad_output", "is none, and so are %s and %s; want at least one", named("grad_input"), named("grad_grid"))
-		}
-		p.setShape("grad_grad_output", output)
-		for _, name := range []string{"grad_grad_input", "grad_input"} {
-			p.setShape(name, p.Shape("input"))
-		}
-		for _, name := range []string{"grad_grad_grid", "grad_grid"} {
-			p.setShape(name, p.Shape("grid"))
-		}
-		return all(
-			sameTypeAs("grad_output", "input"), sameTypeAs("grad_grad_input", "input"), sameTypeAs("grad_grad_grid", "grid"),
-			sameTypeAs("grad_grad_output", "input"), sameTypeAs("grad_input", "input"), sameTypeAs("grad_grid", "grid"),
-		)(p)
-	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		t := gridTypes(p)
-		kernel, err := selectRow(pl, cpu.GridSampleDouble, t)
-		if err != nil {
-			return err
-		}
-		s := samplerOf(p)
-		scatter, err := scatterInput(pl, s, t, cpu.GridDoubleScatter32, cpu.GridDoubleScatter64)
-		if err != nil {
-			return err
-		}
-		job := func(c *call, w *worker, number int64) {
-			s := &c.sampler
-			s.eachBlock(w, number, &c.args[backwardGrid],
-				func(b *gridBlock) { s.second(c, b) }, func(b *gridBlock) { kernel(&b.GridBlock) })
-		}
-		// Every sum and every weight is computed about twice as often as in the backward.
-		cost := s.cost(40)
-		pl.run = func(c *call) error {
-			dims, threads := c.joins(backwardGradOutput, backwardGrid, doubleGradGradGrid, doubleGradGradOutput, doubleGradGrid), c.threads
-			if p.has("grad_grad_output") || p.has("grad_grid") {
-				c.sampler = *s
-				c.sampler.order(dims, threads)
-				c.parallel(c.sampler.tiles(), cost, job)
-			}
-			if p.has("grad_input") {
-				c.sampler = *s
-				c.sampler.scanOrder(dims)
-				c.threads = min(threads, scatter.threads)
-				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
-			}
-			return nil
-		}
-		return nil
-	},
-	rows: namesOf(cpu.GridSampleDouble),
+	infer: inferGridSampleDoubleBackward,
+	build: buildGridSampleDoubleBackward,
+	rows:  namesOf(cpu.GridSampleDouble),
+}
+
+func inferGridSampleDoubleBackward(p *Problem) error {
+	output, err := inferUpstream(p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !p.has("grad_grad_input") && !p.has("grad_grad_grid"):
+		return p.errorf("grad_grad_input", "is none, and so is %s; want at least one", named("grad_grad_grid"))
+	case !p.has("grad_grad_output") && !p.has("grad_input") && !p.has("grad_grid"):
+		return p.errorf("grad_grad_output", "is none, and so are %s and %s; want at least one", named("grad_input"), named("grad_grid"))
+	}
+	p.setShape("grad_grad_output", output)
+	for _, name := range []string{"grad_grad_input", "grad_input"} {
+		p.setShape(name, p.Shape("input"))
+	}
+	for _, name := range []string{"grad_grad_grid", "grad_grid"} {
+		p.setShape(name, p.Shape("grid"))
+	}
+	return all(
+		sameTypeAs("grad_output", "input"), sameTypeAs("grad_grad_input", "input"), sameTypeAs("grad_grad_grid", "grid"),
+		sameTypeAs("grad_grad_output", "input"), sameTypeAs("grad_input", "input"), sameTypeAs("grad_grid", "grid"),
+	)(p)
+}
+
+func buildGridSampleDoubleBackward(pl *plan) error {
+	p := &pl.problem
+	s, t := samplerOf(p), gridTypes(p)
+	kernel, err := selectRow(pl, cpu.GridSampleDouble, t)
+	if err != nil {
+		return err
+	}
+	// Every sum and every weight is computed about twice as often as in the backward.
+	g := gridSecondGradients{sampler: s, ofRest: p.has("grad_grad_output") || p.has("grad_grid"), ofInput: p.has("grad_input"), cost: s.cost(40)}
+	g.rest = func(c *call, w *worker, number int64) {
+		s := &c.sampler
+		s.eachBlock(w, number, &c.args[backwardGrid],
+			func(b *gridBlock) { s.second(c, b) }, func(b *gridBlock) { kernel(&b.GridBlock) })
+	}
+	g.scatter, err = scatterInput(pl, s, t, cpu.GridDoubleScatter32, cpu.GridDoubleScatter64)
+	pl.run = g.run
+	return err
+}
+
+// gridSecondGradients is how one problem runs.
+type gridSecondGradients struct {
+	*sampler
+	ofRest, ofInput bool // which gradients are wanted: of grad_output or the grid, of the input
+	cost            int64
+	rest            job // the gradients of grad_output and the grid, of a tile of positions
+	scatter         scatterJobs
+}
+
+func (g *gridSecondGradients) run(c *call) error {
+	dims, threads := c.joins(backwardGradOutput, backwardGrid, doubleGradGradGrid, doubleGradGradOutput, doubleGradGrid), c.threads
+	if g.ofRest {
+		c.sampler = *g.sampler
+		c.sampler.order(dims, threads)
+		c.parallel(c.sampler.tiles(), g.cost, g.rest)
+	}
+	if g.ofInput {
+		c.sampler = *g.sampler
+		c.sampler.scanOrder(dims)
+		c.threads = min(threads, g.scatter.threads)
+		c.parallel(g.scatter.perImage*g.batch, g.cost, g.scatter.job)
+	}
+	return nil
 }
 
 // readsMuchTwice is readsMuch: the input's gradient reads neither the input nor its tangent.

@@ -41,73 +41,98 @@ func scatterInput(pl *plan, s *sampler, t cpu.Types, f32 []cpu.Row[cpu.GridScatt
 	return scatterImages(pl, s, t, f32)
 }
 
-// scatterImages makes the part of a run that computes the input's gradient from
-// grad_output and grid, which come where they do here, and from the grid's tangent,
-// if the op has one.
-// One job is a band of rows of some channels of one image: it looks at all
-// positions, and keeps the taps in the band.
+// imageScatter is the input's gradient of a problem, from grad_output and grid, which come where they do in
+// gridSampleBackward, and from the grid's tangent, if the op has one. One job is a band of rows of some
+// channels of one image: it looks at all positions, and keeps the taps in the band.
+type imageScatter[C cpu.Compute] struct {
+	kernel        cpu.GridScatterKernel[C]
+	out, tangent  int   // arguments; tangent may be -1
+	perJob        int64 // channels
+	groups        int64 // of channels
+	rows, bands   int64 // of an image
+	contributions int64 // to an image
+	bytes         int64 // of workspace for a thread
+}
+
+// scatterImages makes the jobs.
 func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (scatterJobs, error) {
-	out, tangent := pl.problem.op.arg("grad_input"), pl.problem.op.arg("grad_grad_grid")
 	kernel, err := selectRow(pl, table, t)
 	if err != nil || s.channels == 0 || s.batch == 0 {
 		return scatterJobs{threads: 1}, err
 	}
-	threads := int64(pl.threads())
-	perJob := min(s.channels, cpu.MaxScatterChannels)
-	groups := ceilDiv(s.channels, perJob)
-	rows := s.pixels() / s.Size[0]
-	bands := min(ceilDiv(threads, groups*s.batch), rows)
-	threads = min(threads, groups*s.batch*bands)
-	contributions := s.positions() * int64(s.Taps())
-	each := cpu.GridScatterBytes(&s.Sampler, ceilDiv(rows, bands), contributions, perJob, int64(unsafe.Sizeof(C(0))))
-	pl.workspace = each * threads
-	run := func(c *call, w *worker, number int64, slopes bool, add func(*cpu.GridScatter[C], *cpu.GridBlock)) {
-		s, b := &c.sampler, &w.ownArgs().grid
-		band, first := number%bands, number/bands%groups*perJob
-		image := number / bands / groups
-		begin, end := rows*band/bands, rows*(band+1)/bands
-		memory := c.workspace[int64(w.number)*each:][:each]
-		scatter := scatterOf[C](w)
-		*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
-			memory, contributions, int(min(perJob, s.channels-first)))
-		b.image = image
-		to := s.image(&c.args[out], b)
-		to.P = to.Channel(first)
-		kernel.Start(scatter, to)
-		for row := range s.rowsPerImage() {
-			s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
-				b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
-				b.GradOutput.P = b.GradOutput.Row(first, 0).P
-				if tangent >= 0 {
-					s.shifts(b, &c.args[tangent])
-				}
-				if slopes {
-					b.Input, b.Output = s.image(&c.args[backwardInput], b), s.gridRows(&c.args[backwardGradGrid], b)
-				}
-			}, func(b *gridBlock) { add(scatter, &b.GridBlock) })
-		}
-		scatter.Finish(&w.scratch)
-		kernel.Store(scatter, to, &w.scratch)
+	p, threads := &pl.problem, int64(pl.threads())
+	g := &imageScatter[C]{
+		kernel: kernel, out: p.op.arg("grad_input"), tangent: p.op.arg("grad_grad_grid"), perJob: min(s.channels, cpu.MaxScatterChannels),
+		rows: s.pixels() / s.Size[0], contributions: s.positions() * int64(s.Taps()),
 	}
-	job := func(c *call, w *worker, number int64) { run(c, w, number, false, kernel.Add) }
-	jobs := scatterJobs{job: job, perImage: groups * bands, threads: int(threads)}
-	if kernel.Both != nil && tangent < 0 && pl.problem.has("grad_grid") && jobs.perImage == 1 && cpu.TakesBoth(&s.Sampler, pl.problem.DType("input")) {
-		jobs.both = func(c *call, w *worker, number int64) { run(c, w, number, true, kernel.Both) }
+	g.groups = ceilDiv(s.channels, g.perJob)
+	g.bands = min(ceilDiv(threads, g.groups*s.batch), g.rows)
+	threads = min(threads, g.groups*s.batch*g.bands)
+	g.bytes = cpu.GridScatterBytes(&s.Sampler, ceilDiv(g.rows, g.bands), g.contributions, g.perJob, int64(unsafe.Sizeof(C(0))))
+	pl.workspace = g.bytes * threads
+	jobs := scatterJobs{job: g.band, perImage: g.groups * g.bands, threads: int(threads)}
+	if kernel.Both != nil && g.tangent < 0 && p.has("grad_grid") && jobs.perImage == 1 && cpu.TakesBoth(&s.Sampler, p.DType("input")) {
+		jobs.both = g.both
 	}
 	if kernel.Few != nil {
-		jobs.few = func(c *call, w *worker, number int64) {
-			s := &c.sampler
-			s.eachOfRow(w, number*s.images, 0, 0, 1, &c.args[backwardGrid], func(b *gridBlock) {
-				b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[out], b)
-				s.join(b, &c.args[out], &c.args[backwardGradOutput], &c.args[out])
-			}, func(b *gridBlock) { kernel.Few(&b.GridBlock) })
-		}
-		jobs.takesFew = func(c *call) bool {
-			s := &c.sampler
-			return cpu.TakesFew[C](&s.Sampler, s.image(&c.args[out], &gridBlock{}), s.channels, s.positions())
-		}
+		jobs.few, jobs.takesFew = g.few, g.takesFew
 	}
 	return jobs, nil
+}
+
+// band computes one band of the gradient.
+func (g *imageScatter[C]) band(c *call, w *worker, number int64) {
+	g.scatter(c, w, number, g.kernel.Add, func(*gridBlock) {})
+}
+
+// both computes an image's gradient and that of its grid.
+func (g *imageScatter[C]) both(c *call, w *worker, image int64) {
+	s := &c.sampler
+	g.scatter(c, w, image, g.kernel.Both, func(b *gridBlock) {
+		b.Input, b.Output = s.image(&c.args[backwardInput], b), s.gridRows(&c.args[backwardGradGrid], b)
+	})
+}
+
+// scatter computes one band by add, whose blocks more completes.
+func (g *imageScatter[C]) scatter(c *call, w *worker, number int64, add func(*cpu.GridScatter[C], *cpu.GridBlock), more func(b *gridBlock)) {
+	s, b := &c.sampler, &w.ownArgs().grid
+	band, first, image := number%g.bands, number/g.bands%g.groups*g.perJob, number/g.bands/g.groups
+	begin, end := g.rows*band/g.bands, g.rows*(band+1)/g.bands
+	memory := c.workspace[int64(w.number)*g.bytes:][:g.bytes]
+	scatter := scatterOf[C](w)
+	*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
+		memory, g.contributions, int(min(g.perJob, s.channels-first)))
+	b.image = image
+	to := s.image(&c.args[g.out], b)
+	to.P = to.Channel(first)
+	g.kernel.Start(scatter, to)
+	for row := range s.rowsPerImage() {
+		s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[backwardGrid], func(b *gridBlock) {
+			b.GradOutput = s.rows(&c.args[backwardGradOutput], b)
+			b.GradOutput.P = b.GradOutput.Row(first, 0).P
+			if g.tangent >= 0 {
+				s.shifts(b, &c.args[g.tangent])
+			}
+			more(b)
+		}, func(b *gridBlock) { add(scatter, &b.GridBlock) })
+	}
+	scatter.Finish(&w.scratch)
+	g.kernel.Store(scatter, to, &w.scratch)
+}
+
+// few computes the gradients of the images that a block has all positions of.
+func (g *imageScatter[C]) few(c *call, w *worker, number int64) {
+	s := &c.sampler
+	s.eachOfRow(w, number*s.images, 0, 0, 1, &c.args[backwardGrid], func(b *gridBlock) {
+		b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[g.out], b)
+		s.join(b, &c.args[g.out], &c.args[backwardGradOutput], &c.args[g.out])
+	}, func(b *gridBlock) { g.kernel.Few(&b.GridBlock) })
+}
+
+// takesFew reports whether few is for a call's images.
+func (g *imageScatter[C]) takesFew(c *call) bool {
+	s := &c.sampler
+	return cpu.TakesFew[C](&s.Sampler, s.image(&c.args[g.out], &gridBlock{}), s.channels, s.positions())
 }
 
 // scatterOf returns the worker's scatter.

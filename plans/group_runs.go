@@ -17,9 +17,9 @@ func tooShortRuns(n, rows, groups int64) bool {
 	return rows*n >= cpu.Lanes && (n < 8 || n < 16 && n*groups < 1024)
 }
 
-// groupRuns lays out a reduction of such groups, and returns the number of its
+// tryGroupRuns lays out a reduction of such groups, and returns the number of its
 // jobs; 0 where they lie otherwise.
-func (f *groupedPlan) groupRuns(c *call, anyOrder bool) int64 {
+func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool) int64 {
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()
@@ -34,16 +34,16 @@ func (f *groupedPlan) groupRuns(c *call, anyOrder bool) int64 {
 	calls := int64(4 * c.threads) // some for each thread, but long ones
 	switch {
 	case rows == 1 && f.codesFollow(c, n):
-		c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/calls))/n)
+		c.groupsPerTile = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/calls))/n)
 		if f.packed >= 0 {
-			c.columnWidth = min(c.columnWidth, feedSize/n)
+			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
 	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0):
-		c.columnWidth = min(cpu.MaxGroupRuns, max(8, g.count()/calls))
+		c.groupsPerTile = min(cpu.MaxGroupRuns, max(8, g.count()/calls))
 	default:
 		return 0
 	}
-	c.tilesPerJob = max(1, jobSize/(c.columnWidth*rows*n))
+	c.tilesPerJob = max(1, jobSize/(c.groupsPerTile*rows*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
 

@@ -83,7 +83,7 @@ func (o groupedOp) at(g granularity) op {
 		pl.check = checkZeroPoints(&pl.problem)
 		err := o.build(pl, f, f.types(&pl.problem, pl.problem.DType(o.compute).Compute()))
 		f.isa = pl.needs
-		pl.keepsCalls(f)
+		pl.keepCalls(f)
 		return err
 	}
 	return made
@@ -130,30 +130,10 @@ func (o groupedOp) inferShapes(p *Problem, g granularity) (err error) {
 // checkRange holds qmin and qmax against the type of the codes and the type
 // of the arithmetic.
 func (o groupedOp) checkRange(p *Problem) error {
-	computed := p.DType(o.compute).Compute()
-	lo, hi := computed.WholeRange()
-	name := "the range of exact whole numbers"
-	if o.within > 0 {
-		lo, hi, name = -o.within, o.within, "the range of fake-quantized codes"
+	if d := o.codeType(p); d.IsFloat8() && p.op.arg("zero_point") >= 0 && p.has("zero_point") {
+		return p.errorf("zero_point", "is %s; %s codes have a scale only: want none", p.DType("zero_point"), d)
 	}
-	switch d := o.codeType(p); {
-	case d == tensor.None && (o.unstored || o.codes != ""): // of any type
-		codeLo, codeHi := tensor.I32.WholeRange()
-		lo, hi, name = min(lo, codeLo), max(hi, codeHi), "the range of codes"
-	case d != tensor.None:
-		name = named(d.String())
-		codeLo, codeHi := d.WholeRange()
-		if d.IsFloat() { // codes that are computed with as they are
-			if lo > codeLo {
-				name += " computed in " + named(computed.String())
-			}
-			codeLo, codeHi = max(lo, codeLo), min(hi, codeHi)
-		}
-		lo, hi = codeLo, codeHi
-		if d.IsFloat8() && p.op.arg("zero_point") >= 0 && p.has("zero_point") {
-			return p.errorf("zero_point", "is %s; %s codes have a scale only: want none", p.DType("zero_point"), d)
-		}
-	}
+	lo, hi, name := o.codeRange(p)
 	qmin, qmax := p.int("qmin"), p.int("qmax")
 	switch {
 	case qmin > qmax:
@@ -164,12 +144,39 @@ func (o groupedOp) checkRange(p *Problem) error {
 		return p.errorf("qmax", "is %d; %s ends at %d", qmax, name, hi)
 	}
 	// Codes are held against the bounds in floating point.
+	computed := p.DType(o.compute).Compute()
 	for i, q := range []int64{qmin, qmax} {
 		if computed == tensor.F32 && int64(float32(q)) != q && q != hi {
 			return p.errorf([]string{"qmin", "qmax"}[i], "is %d, which %s does not hold; want a number that it does, or %d", q, computed, hi)
 		}
 	}
 	return nil
+}
+
+// codeRange returns the bounds of qmin and qmax, and in an error what they are the bounds of.
+func (o groupedOp) codeRange(p *Problem) (lo, hi int64, name string) {
+	computed, d := p.DType(o.compute).Compute(), o.codeType(p)
+	lo, hi = computed.WholeRange()
+	if o.within > 0 {
+		lo, hi = -o.within, o.within
+	}
+	codeLo, codeHi := d.WholeRange()
+	switch {
+	case d.IsFloat(): // codes that are computed with as they are
+		name = named(d.String())
+		if lo > codeLo {
+			name += " computed in " + named(computed.String())
+		}
+		return max(lo, codeLo), min(hi, codeHi), name
+	case d != tensor.None:
+		return codeLo, codeHi, named(d.String())
+	case o.unstored || o.codes != "": // of any type
+		codeLo, codeHi = tensor.I32.WholeRange()
+		return min(lo, codeLo), max(hi, codeHi), "the range of codes"
+	case o.within > 0:
+		return lo, hi, "the range of fake-quantized codes"
+	}
+	return lo, hi, "the range of exact whole numbers"
 }
 
 // codeType returns the type of the codes, None where they are whole numbers

@@ -24,24 +24,26 @@ var matmul = op{
 		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.None), form: "[N]", doc: "what is added to each row, once"},
 		{name: "y", out: true, allow: floats, defaultType: same("input"), form: "[M, N] or [B, M, N]", doc: "the result, in input's type"},
 	},
-	infer: func(p *Problem) error {
-		x, other := p.Shape("input"), p.Shape("other")
-		rank := len(x)
-		switch {
-		case rank != 2 && rank != 3:
-			return p.errorf("input", "has shape %s; want [M, K] or [B, M, K]", tensor.ShapeText(x))
-		case rank == 2 && (len(other) != 2 || other[0] != x[1]):
-			return p.errorf("other", "has shape %s; want [%d, N]", tensor.ShapeText(other), x[1])
-		case rank == 3 && (len(other) != 3 || other[0] != x[0] || other[1] != x[2]):
-			return p.errorf("other", "has shape %s; want [%d, %d, N]", tensor.ShapeText(other), x[0], x[2])
-		}
-		n := other[rank-1]
-		p.setShape("bias", []int64{n})
-		p.setShape("y", append(append([]int64{}, x[:rank-1]...), n))
-		return all(sameTypeAs("other", "input"), sameTypeAs("y", "input"))(p)
-	},
+	infer: inferMatmul,
 	build: buildMatmul,
 	rows:  namesOf(cpu.Matmul),
+}
+
+func inferMatmul(p *Problem) error {
+	x, other := p.Shape("input"), p.Shape("other")
+	rank := len(x)
+	switch {
+	case rank != 2 && rank != 3:
+		return p.errorf("input", "has shape %s; want [M, K] or [B, M, K]", tensor.ShapeText(x))
+	case rank == 2 && (len(other) != 2 || other[0] != x[1]):
+		return p.errorf("other", "has shape %s; want [%d, N]", tensor.ShapeText(other), x[1])
+	case rank == 3 && (len(other) != 3 || other[0] != x[0] || other[1] != x[2]):
+		return p.errorf("other", "has shape %s; want [%d, %d, N]", tensor.ShapeText(other), x[0], x[2])
+	}
+	n := other[rank-1]
+	p.setShape("bias", []int64{n})
+	p.setShape("y", append(append([]int64{}, x[:rank-1]...), n))
+	return all(sameTypeAs("other", "input"), sameTypeAs("y", "input"))(p)
 }
 
 // matmulTileCost is what a tile costs beside its products.
@@ -98,7 +100,7 @@ func buildMatmul(pl *plan) error {
 	if mm.batch >= leastProducts && !p.has("bias") {
 		mm.turned, mm.others = mm.TakesBatch(mm.m, mm.n, mm.k)
 	}
-	pl.keepsFew()
+	pl.keepAlikeCalls()
 	mm.tiles, mm.small = mm.tile, mm.products
 	pl.run = mm.run
 	if mm.turned && mm.others {

@@ -12,9 +12,9 @@ import (
 // packedGroups is how many groups there are in a piece, and pieces in a job.
 type packedGroups struct{ piece, perRow, pieces, perJob int64 }
 
-// packedGroups finds the pieces of a call's elements, and returns the number of
+// tryPackedGroups finds the pieces of a call's elements, and returns the number of
 // jobs; 0 where groups are long, may share a byte, or lie otherwise.
-func (f *groupedPlan) packedGroups(c *call) int64 {
+func (f *groupedPlan) tryPackedGroups(c *call) int64 {
 	l, p := &c.all, &c.packedGroups
 	inner := l.dims - 1
 	n := l.size[inner]

@@ -1,11 +1,15 @@
-// Package plans turns problems into plans and runs them: checks, selection of
-// a row, split over threads. It is what Go programs import. OPS.md is the
-// reference of ops: their arguments in order, shapes, types and attributes;
-// Support has it as data.
+// Package plans runs isobit's operations on tensors, with the same bits on every
+// machine and any number of threads; it is what Go programs import. A Problem, a
+// line of text, says what to compute. Select makes a Plan of it, once, which runs
+// any number of times:
 //
 //	p, err := plans.Parse("quantize_per_channel x=f32[8,64] q=s8 axis=0 qmin=-128 qmax=127")
 //	plan, err := plans.Select(0, p, plans.Preference{})
 //	err = plan.Run(0, nil, []tensor.View{x, scale, zeroPoint, q})
+//
+// OPS.md is the reference of ops: their arguments in the order that Run takes them
+// in, shapes, types, attributes and formulas; Support has it as data. NUMERICS.md
+// says which bits they return. Every error is an *Error.
 package plans
 
 import (

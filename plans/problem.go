@@ -168,46 +168,48 @@ func (p *Problem) readDevice(v string) error {
 
 func (p *Problem) readTensor(i int, v string, given bool) error {
 	a := &p.op.args[i]
-	if !given {
-		if a.defaultType.of == nil {
-			return p.errorf(a.name, "is missing; want %s", a.wants())
-		}
+	switch {
+	case !given && a.defaultType.of == nil:
+		return p.errorf(a.name, "is missing; want %s", a.wants())
+	case !given:
 		p.types[i] = a.defaultType.of(p)
 		return nil
-	}
-	if v == "none" {
-		if !a.optional {
-			return p.errorf(a.name, "is none, but it is required")
-		}
+	case v == "none" && !a.optional:
+		return p.errorf(a.name, "is none, but it is required")
+	case v == "none":
 		return nil
 	}
 	name, shape, hasShape := strings.Cut(v, "[")
 	d, ok := tensor.ParseDType(name)
-	if !ok { // no type at all: what came may lie behind the name
-		return p.errorf(a.name, "is %s; want one of %s", quoted(v), typeNames(a.allow))
-	}
-	if !slices.Contains(a.allow, d) {
-		return p.errorf(a.name, "is %s; want one of %s", d, typeNames(a.allow))
-	}
-	p.types[i] = d
 	switch {
+	case !ok: // no type at all: what came may lie behind the name
+		return p.errorf(a.name, "is %s; want one of %s", quoted(v), typeNames(a.allow))
+	case !slices.Contains(a.allow, d):
+		return p.errorf(a.name, "is %s; want one of %s", d, typeNames(a.allow))
 	case hasShape && !a.shaped:
 		return p.errorf(a.name, "is %s; want a type without a shape", quoted(v))
 	case a.shaped && !hasShape:
 		return p.errorf(a.name, "is %s; want a type with a shape", quoted(v))
-	case !hasShape:
-		return nil
 	}
-	var err error
-	switch p.shapes[i], err = parseList("[" + shape); {
+	if p.types[i] = d; hasShape {
+		return p.readShape(i, v, "["+shape)
+	}
+	return nil
+}
+
+// readShape reads the shape in the value of a tensor.
+func (p *Problem) readShape(i int, v, text string) error {
+	name := p.op.args[i].name
+	shape, err := parseList(text)
+	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return p.errorf(a.name, "is %s; want at most 2^48 elements", quoted(v))
-	case err != nil || slices.Min(append([]int64{0}, p.shapes[i]...)) < 0:
-		return p.errorf(a.name, "is %s; want a shape such as [8,64]", quoted(v))
+		return p.errorf(name, "is %s; want at most 2^48 elements", quoted(v))
+	case err != nil || slices.ContainsFunc(shape, func(d int64) bool { return d < 0 }):
+		return p.errorf(name, "is %s; want a shape such as [8,64]", quoted(v))
+	case len(shape) > tensor.MaxRank:
+		return p.errorf(name, "has %d dimensions; want at most %d", len(shape), tensor.MaxRank)
 	}
-	if len(p.shapes[i]) > tensor.MaxRank {
-		return p.errorf(a.name, "has %d dimensions; want at most %d", len(p.shapes[i]), tensor.MaxRank)
-	}
+	p.shapes[i] = shape
 	return nil
 }
 

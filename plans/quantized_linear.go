@@ -31,35 +31,50 @@ var quantizedLinear = op{
 		p.setShape("weight_scale", w[:1])
 		return nil
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		t := cpu.Types{Compute: p.DType("y").Compute()}
-		kernel, err := selectRow(pl, cpu.QuantizedLinear, t)
-		if err != nil {
-			return err
-		}
-		pl.accumulator = tensor.I64
-		m, k, n := p.Shape("x")[0], p.Shape("x")[1], p.Shape("weight")[0]
-		columns := ceilDiv(n, cpu.LinearColumns)
-		rows := min(m, max(linearRows, min(m*columns/linearJobs, mostLinearRows)))
-		job := func(c *call, w *worker, number int64) {
-			x, xScale, weight, weightScale, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
-			tile := &w.ownArgs().linear
-			*tile = cpu.LinearTile{
-				X: rowsOf(x), Weight: rowsOf(weight), Y: rowsOf(y),
-				XScale: vectorOf(xScale), WScale: vectorOf(weightScale), Bias: vectorOf(bias),
-				M0: number / columns * rows, N0: number % columns * cpu.LinearColumns, K: k, Scratch: &w.scratch,
-			}
-			tile.M1, tile.N1 = min(tile.M0+rows, m), min(tile.N0+cpu.LinearColumns, n)
-			kernel(tile)
-		}
-		pl.run = func(c *call) error {
-			c.parallel(ceilDiv(m, rows)*columns, linearCost(m, k, n), job)
-			return nil
-		}
-		return nil
-	},
-	rows: namesOf(cpu.QuantizedLinear),
+	build: buildQuantizedLinear,
+	rows:  namesOf(cpu.QuantizedLinear),
+}
+
+func buildQuantizedLinear(pl *plan) error {
+	p := &pl.problem
+	kernel, err := selectRow(pl, cpu.QuantizedLinear, cpu.Types{Compute: p.DType("y").Compute()})
+	if err != nil {
+		return err
+	}
+	pl.accumulator = tensor.I64
+	l := &linear{kernel: kernel, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0]}
+	l.across = ceilDiv(l.n, cpu.LinearColumns)
+	l.rows = min(l.m, max(linearRows, min(l.m*l.across/linearJobs, mostLinearRows)))
+	l.job = l.tile
+	pl.run = l.run
+	return nil
+}
+
+// linear is how one problem runs.
+type linear struct {
+	kernel  func(*cpu.LinearTile)
+	m, k, n int64
+	rows    int64 // of a tile
+	across  int64 // tiles
+	job     job   // tile: a method value made once, so that running does not allocate
+}
+
+func (l *linear) run(c *call) error {
+	c.parallel(ceilDiv(l.m, l.rows)*l.across, linearCost(l.m, l.k, l.n), l.job)
+	return nil
+}
+
+// tile computes one tile of y.
+func (l *linear) tile(c *call, w *worker, number int64) {
+	x, xScale, weight, weightScale, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
+	t := &w.ownArgs().linear
+	*t = cpu.LinearTile{
+		X: rowsOf(x), Weight: rowsOf(weight), Y: rowsOf(y),
+		XScale: vectorOf(xScale), WScale: vectorOf(weightScale), Bias: vectorOf(bias),
+		M0: number / l.across * l.rows, N0: number % l.across * cpu.LinearColumns, K: l.k, Scratch: &w.scratch,
+	}
+	t.M1, t.N1 = min(t.M0+l.rows, l.m), min(t.N0+cpu.LinearColumns, l.n)
+	l.kernel(t)
 }
 
 // inferLinear checks the shapes of x and weight, returns them, and sets those of bias and y.

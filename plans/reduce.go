@@ -56,10 +56,10 @@ const groupRunsWay = 2
 func (r *reduction[C]) ways() []way {
 	whole := func(c *call) bool { return !r.mapsLater(c) }
 	return []way{
-		{func(c *call) int64 { return r.columns(c, r.fold.lanes) }, columnJob(r.groupedPlan, r.kernel, r.fold), never},
-		{func(c *call) int64 { return r.shortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
-		{func(c *call) int64 { return r.groupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
-		{func(c *call) int64 { return r.gathers(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
+		{func(c *call) int64 { return r.tryColumns(c, r.fold.lanes) }, columnJob(r.groupedPlan, r.kernel, r.fold), never},
+		{func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
+		{func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
+		{func(c *call) int64 { return r.tryGather(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
 		{(*call).wholeGroups, r.reduceGroups, whole},
 		{func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
 	}
@@ -70,8 +70,8 @@ func (r *reduction[C]) run() func(c *call) error {
 	ways, join, mapAll := r.ways(), job(r.joinBlocks), newMapJobs(r.groupedPlan, r.then)
 	return func(c *call) error {
 		if s := &c.seen; s.again {
-			r.startsAgain(c, &c.groups, maxOperands)
-			r.startsAgain(c, &c.members, kernelOperands)
+			r.putStarts(c, &c.groups, maxOperands)
+			r.putStarts(c, &c.members, kernelOperands)
 			c.parallel(s.jobs, s.cost, ways[s.way].run)
 			return nil
 		}
@@ -91,7 +91,7 @@ func (r *reduction[C]) run() func(c *call) error {
 				r.mapRegion(c, region, &mapAll)
 			}
 			if c.seen.laid = false; c.blocks <= 1 && !later && !c.hasCopies {
-				c.goes(number, jobs, groups*members)
+				c.noteWay(number, jobs, groups*members)
 			}
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 var (
@@ -97,6 +98,11 @@ func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err 
 		return kernel, errorf(InvalidProblem, name, "preference", "names row %s; want one of %s", quoted(pl.pref.Row), strings.Join(rowNames(table), ", "))
 	}
 	return kernel, errorf(Unsupported, name, "preference", "names row %q, which %s", pl.pref.Row, refusal)
+}
+
+// typesOf are those of a kernel whose operands have one type.
+func typesOf(d tensor.DType) cpu.Types {
+	return cpu.Types{Compute: d.Compute(), In: [4]tensor.DType{d}}
 }
 
 // logRefusal logs why a row was refused, once for all tables that have it.

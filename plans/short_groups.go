@@ -23,9 +23,9 @@ func shortSum(isa cpu.ISA, n int64) bool {
 // shortExtremes is shortSum for extremes.
 func shortExtremes(isa cpu.ISA, n int64) bool { return n <= longestShortGroup || !isa.TakesRuns(n) }
 
-// shortGroups lays out a reduction of such groups, and returns the number of
+// tryShortGroups lays out a reduction of such groups, and returns the number of
 // its jobs; 0 where they are longer, or lie otherwise.
-func (f *groupedPlan) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
+func (f *groupedPlan) tryShortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
 	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f.isa, n) || m.dims > 1 || g.size[inner] < 2 {
@@ -37,14 +37,15 @@ func (f *groupedPlan) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool
 			return 0
 		}
 	}
-	c.columnWidth = min(mostShortGroups, max(1, cpu.TileSize/n))
-	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
+	c.groupsPerTile = min(mostShortGroups, max(1, cpu.TileSize/n))
+	c.tilesPerJob = max(1, jobSize/(c.groupsPerTile*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
 
 // tilesOfGroups returns how many tiles all groups make.
 func (c *call) tilesOfGroups() int64 {
-	return c.groups.count() / c.groups.size[c.groups.dims-1] * c.tilesOfColumns()
+	side := c.groups.size[c.groups.dims-1]
+	return c.groups.count() / side * ceilDiv(side, c.groupsPerTile)
 }
 
 // shortGroupJob makes the job that reduces some tiles of groups, and maps their
@@ -89,9 +90,10 @@ func tilesOfGroupsJob(tile func(c *call, w *worker, first, groups int64)) job {
 
 // tileOfGroups returns the groups of a tile.
 func (c *call) tileOfGroups(number int64) (first, groups int64) {
-	side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
-	column := number % tiles * c.columnWidth
-	return number/tiles*side + column, min(c.columnWidth, side-column)
+	side := c.groups.size[c.groups.dims-1]
+	tiles := ceilDiv(side, c.groupsPerTile)
+	first = number % tiles * c.groupsPerTile
+	return number/tiles*side + first, min(c.groupsPerTile, side-first)
 }
 
 // armTile is arm, and moves the worker's cursor and the arguments to some groups,

@@ -36,8 +36,8 @@ const (
 	longestStep = jobSize / 2
 )
 
-// strand parts a call's elements, and returns how many it leaves to be taken otherwise.
-func (f *groupedPlan) strand(c *call) (rest int64) {
+// tryStrands parts a call's elements, and returns how many it leaves to be taken otherwise.
+func (f *groupedPlan) tryStrands(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
 	s.jobs, rest = 0, l.count()
 	inner := l.dims - 1
@@ -177,8 +177,8 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 				a.Ahead = farAhead
 			}
 			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Step: l.steps(inner - 1), Apart: s.apart}
-			if c.keeps() && steps == s.rows {
-				f.calls(c, int(l.size[inner]), a)
+			if c.takesNotes() && steps == s.rows {
+				f.noteKernel(c, int(l.size[inner]), a)
 			}
 			kernel(int(l.size[inner]), a)
 			row += steps

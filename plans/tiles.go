@@ -34,8 +34,8 @@ type tiling struct {
 // preparing its parameters costs little beside them.
 const tilingElements = 1 << 20
 
-// tile finds the tiling of a call's elements, laid out so, if their groups are short.
-func (f *groupedPlan) tile(c *call, l *layout) bool {
+// tryTiles finds the tiling of a call's elements, laid out so, if their groups are short.
+func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	t, inner := &c.tiles, l.dims-1
 	takesRuns := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner]) // a kernel's call has many groups then, too
 	if oneByOne || f.packed >= 0 || takesRuns && !f.tooShort(l.size[inner]) && !shortSteps(l) {

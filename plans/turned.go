@@ -28,9 +28,9 @@ type turned struct {
 // maxTurned is how many data inputs a kernel has: operands 0 and 1.
 const maxTurned = 2
 
-// turn finds the tiles of a call with inputs that lie across the output, and returns how many jobs
+// tryTurned finds the tiles of a call with inputs that lie across the output, and returns how many jobs
 // they are; 0 where there are none.
-func (f *groupedPlan) turn(c *call) int64 {
+func (f *groupedPlan) tryTurned(c *call) int64 {
 	l, t := &c.all, &c.turned
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || inner == 0 {

@@ -1,7 +1,6 @@
 package plans_test
 
 import (
-	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"runtime/debug"
@@ -220,10 +219,4 @@ func TestEmptyTensorsMayBeNull(t *testing.T) {
 		require.NoError(t, plan.Run(0, workspace, placed.Views()), c.Text)
 		require.NoError(t, c.Compare(placed.Outputs(c), want), c.Text)
 	})
-}
-
-func ExampleParse() {
-	p, err := plans.Parse("quantize_per_channel x=f32[64,128,3,3] qmax=127 qmin=-128 q=s8 axis=0 scale=f32")
-	fmt.Println(p, err)
-	// Output: quantize_per_channel x=f32[64,128,3,3] q=s8 axis=0 qmin=-128 qmax=127 <nil>
 }

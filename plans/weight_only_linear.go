@@ -41,37 +41,39 @@ var weightOnlyLinear = op{
 		p.setShape("weight_zero_point", groups)
 		return sameTypeAs("y", "x")(p)
 	},
-	build: func(pl *plan) error {
-		p := &pl.problem
-		compute := p.DType("x").Compute()
-		layer, err := selectRow(pl, cpu.WeightOnlyLinear, cpu.Types{
-			Compute: compute,
-			In:      [4]tensor.DType{p.DType("x"), p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
-		})
-		if err != nil {
-			return err
-		}
-		l := &weightLinear{
-			WeightLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
-			group: p.int("group_size"), codes: p.DType("weight"),
-		}
-		l.tiles = ceilDiv(l.m, l.Rows)
-		l.columns = max(weightColumns, min(l.n, 4*jobSize/max(1, l.k))/weightColumns*weightColumns)
+	build: buildWeightOnlyLinear,
+	rows:  namesOf(cpu.WeightOnlyLinear),
+}
+
+func buildWeightOnlyLinear(pl *plan) error {
+	p := &pl.problem
+	compute := p.DType("x").Compute()
+	layer, err := selectRow(pl, cpu.WeightOnlyLinear, cpu.Types{
+		Compute: compute,
+		In:      [4]tensor.DType{p.DType("x"), p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
+	})
+	if err != nil {
+		return err
+	}
+	l := &weightLinear{
+		WeightLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
+		group: p.int("group_size"), codes: p.DType("weight"),
+	}
+	l.tiles = ceilDiv(l.m, l.Rows)
+	l.columns = max(weightColumns, min(l.n, 4*jobSize/max(1, l.k))/weightColumns*weightColumns)
+	if l.Pack != nil {
+		pl.workspace = roundUp(cpu.PackedSize(l.m, l.k), WorkspaceAlignment)
+	}
+	pl.keepAlikeCalls()
+	pack, tile := l.packRow, l.runTile
+	pl.run = func(c *call) error {
 		if l.Pack != nil {
-			pl.workspace = roundUp(cpu.PackedSize(l.m, l.k), WorkspaceAlignment)
+			c.parallel(l.m, l.m*l.k, pack)
 		}
-		pl.keepsFew()
-		pack, tile := l.packRow, l.runTile
-		pl.run = func(c *call) error {
-			if l.Pack != nil {
-				c.parallel(l.m, l.m*l.k, pack)
-			}
-			c.parallel(l.tiles*ceilDiv(l.n, l.columns), linearCost(l.m, l.k, l.n), tile)
-			return nil
-		}
+		c.parallel(l.tiles*ceilDiv(l.n, l.columns), linearCost(l.m, l.k, l.n), tile)
 		return nil
-	},
-	rows: namesOf(cpu.WeightOnlyLinear),
+	}
+	return nil
 }
 
 // weightColumns is what a job's columns of y are a multiple of.

@@ -67,8 +67,8 @@ func offsetOf(fields []field, name string) int {
 	panic("no field " + name)
 }
 
-// frameFields is the layout of cpu.frame, which kernels read.
-var frameFields = []field{
+// callFields is the layout of cpu.kernelCall, which kernels read.
+var callFields = []field{
 	{"in0", "unsafe.Pointer", "the data inputs, contiguous", 0},
 	{"in1", "unsafe.Pointer", "", 8},
 	{"out", "unsafe.Pointer", "the data output, contiguous", 16},
@@ -214,13 +214,13 @@ func checkAVX2(f *ir.Function) error {
 	return nil
 }
 
-// signature returns that of all kernels: func(n int, f *frame).
+// signature returns that of all kernels: func(n int, call *kernelCall).
 func signature() *gotypes.Signature {
 	pkg := types.NewPackage("cpu", "cpu")
-	frame := types.NewNamed(types.NewTypeName(token.NoPos, pkg, "frame", nil), types.NewStruct(nil, nil), nil)
+	call := types.NewNamed(types.NewTypeName(token.NoPos, pkg, "kernelCall", nil), types.NewStruct(nil, nil), nil)
 	params := types.NewTuple(
 		types.NewVar(token.NoPos, pkg, "n", types.Typ[types.Int]),
-		types.NewVar(token.NoPos, pkg, "f", types.NewPointer(frame)))
+		types.NewVar(token.NoPos, pkg, "call", types.NewPointer(call)))
 	return gotypes.NewSignature(pkg, types.NewSignatureType(nil, nil, nil, params, nil, false))
 }
 
@@ -235,8 +235,8 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 		lanes: isa.bytes / v.compute.size, ptr: map[string]reg.GPVirtual{}, param: map[string]value{}}
 	n := c.GP64()
 	c.Load(c.Param("n"), n)
-	k.frame = c.GP64()
-	c.Load(c.Param("f"), k.frame)
+	k.call = c.GP64()
+	c.Load(c.Param("call"), k.call)
 	k.halfKind, k.kind = k.field("half"), k.field("kind")
 	group, block := o.block(isa, v)
 	k.group = group

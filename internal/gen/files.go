@@ -50,7 +50,7 @@ func (o *op) declarations() ([]byte, error) {
 			for _, line := range strings.Split(doc, "; ") {
 				fmt.Fprintf(&b, "//\t%s\n", line)
 			}
-			fmt.Fprintf(&b, "//\n//go:noescape\nfunc %s(n int, f *frame)\n", name)
+			fmt.Fprintf(&b, "//\n//go:noescape\nfunc %s(n int, call *kernelCall)\n", name)
 		}
 	}
 	return format.Source([]byte(b.String()))
@@ -100,16 +100,16 @@ func (v variant) concrete() []concrete {
 	return all
 }
 
-// frameFile declares the structs that kernels read their operands from, and
+// callFile declares the structs that kernels read their operands from, and
 // what else both sides know.
-func frameFile() ([]byte, error) {
+func callFile() ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(header + "package cpu\n\nimport \"unsafe\"\n\n")
 	for _, s := range []struct {
 		doc    string
 		fields []field
 	}{
-		{"frame is what a generated kernel reads: operands and how to run.\ntype frame", frameFields},
+		{"kernelCall is what a call of a generated kernel reads: operands and how to run.\ntype kernelCall", callFields},
 		{"runParams is the parameters of many runs.\ntype runParams", runFields},
 		{"columnParams is what quick codes of elements with a scale each are made of.\ntype columnParams", columnFields},
 	} {
@@ -136,6 +136,9 @@ func noneFile() ([]byte, error) {
 	b.WriteString("//go:build !amd64\n\n" + header + "package cpu\n\nvar (\n")
 	for _, o := range ops {
 		fmt.Fprintf(&b, "%s kernels\n", o.tableName())
+	}
+	for _, t := range kernelTables {
+		fmt.Fprintf(&b, "%s []%s\n", t.name, t.of)
 	}
 	b.WriteString(")\n")
 	return format.Source([]byte(b.String()))

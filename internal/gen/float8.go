@@ -10,7 +10,7 @@ import (
 // takes it off again: to nearest, ties to even, denormals too.
 
 // float8Type stands for both 8-bit types where codes are rounded to one, by numbers that
-// the frame points to.
+// the call points to.
 var (
 	f8e4m3     = &storage{name: "F8E4M3", size: 1, load: loadE4M3}
 	f8e5m2     = &storage{name: "F8E5M2", size: 1, load: loadE5M2}

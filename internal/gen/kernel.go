@@ -30,7 +30,7 @@ type kernel struct {
 	at       int          // of the group, in elements from the pointers
 	index    reg.Register // the same in a loop over groups, or nil
 	tail     reg.OpmaskVirtual
-	frame    reg.GPVirtual
+	call     reg.GPVirtual
 	halfKind operand.Mem // which type elements of 16 bits have: its number in anyHalf
 	kind     operand.Mem // and codes, of those that their type stands for
 	ptr      map[string]reg.GPVirtual
@@ -289,7 +289,7 @@ func (k *kernel) putBy(name string, packed []reg.Register, to memory) {
 	}
 }
 
-// jumpIf branches on one of the frame's flags: the same way all along a run.
+// jumpIf branches on one of the call's flags: the same way all along a run.
 func (k *kernel) jumpIf(flag, label string) {
 	branch(k.c.CMPB, k.field(flag), operand.U8(0), k.c.JNE, label)
 }
@@ -299,7 +299,7 @@ func (k *kernel) jumpUnless(flag, label string) {
 }
 
 func (k *kernel) field(name string) operand.Mem {
-	return operand.Mem{Base: k.frame, Disp: offsetOf(frameFields, name)}
+	return operand.Mem{Base: k.call, Disp: offsetOf(callFields, name)}
 }
 
 // double reports whether the kernel computes in f64.

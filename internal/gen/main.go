@@ -45,7 +45,7 @@ func generate() (map[string][]byte, error) {
 		}
 	}
 	var err error
-	if files["cpu/z_frame.go"], err = frameFile(); err != nil {
+	if files["cpu/z_call.go"], err = callFile(); err != nil {
 		return nil, err
 	}
 	if files["cpu/z_tables_amd64.go"], err = tablesFile(); err != nil {

@@ -75,7 +75,7 @@ func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
 	k.c.Label(divide)
 }
 
-// allowQuick jumps where the frame does not allow it.
+// allowQuick jumps where the call does not allow it.
 func (k *kernel) allowQuick(divide string) {
 	for _, flag := range []string{"scales", "zeros", "reciprocal"} {
 		k.jumpIf(flag, divide)

@@ -158,7 +158,7 @@ func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *k
 }
 
 // eachStrand emits what happens to each strand in a turn, after its parameters
-// are loaded, and which moves the pointers on by a visit: the frame's distances
+// are loaded, and which moves the pointers on by a visit: the call's distances
 // take that back, from a strand to the next, and leave it in the end.
 func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 	c, left, of, next := k.c, k.c.GP64(), k.c.GP64(), k.newLabel("strand")

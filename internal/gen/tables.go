@@ -7,9 +7,7 @@ import (
 )
 
 // kernelTable is a list in cpu of units' kernels, an entry for each instruction set and
-// type. In entries {I} is the instruction set, {T} the type, {K} both, {L} how many
-// elements of the type that {T} computes in a register holds, {B} the bits of {T}, and {H} as {K} where types of 16 bits have
-// kernels in common.
+// type. What stands in entries for what differs is said at replacer.
 type kernelTable struct {
 	name, of string
 	types    []string
@@ -67,6 +65,30 @@ var kernelTables = []kernelTable{
 		band: gatherBand{I},
 		add: [5]tapAdd{gridTapAdd1{T}, gridTapAdd4{T}, gridTapAdd8{T}, gridTapAdd12{T}, gridTapAdd16{K}},
 		few: [maxQuad]nearestAdd{gridNearestAdd1{T}, gridNearestAdd2{T}, gridNearestAdd3{T}, gridNearestAdd4{T}},`, nil},
+	{"framedKernels", "framedKernel", floatTypes[:1], `needs: {I},
+		locate: gridFramedLocate{I}, sample: gridFramedSample{I}, slope: gridFramedSlope{I},`, nil},
+	{"rowSums", "rowSum", floatTypes, `needs: {I}, in: tensor.{T}, out: tensor.{T}, columns: {2}, run: sumRows{K}, chosen: sumChosen{K},`, nil},
+	{"bagMaxima", "bagMax", floatTypes, `needs: {I}, dtype: tensor.{T}, columns: {2}, run: bagMax{K},`, nil},
+	{"pairKernels", "pairKernel", []string{"F32", "BF16", "F16"}, `needs: {I}, dtype: tensor.{T}, columns: {1}, run: pairProducts{K},`, nil},
+	{"rowDivisions", "rowDivision", floatTypes, `needs: {I}, dtype: tensor.{T}, run: divideRow{K},`, nil},
+	{"normKernels", "normKernel", floatTypes, `needs: {I}, dtype: tensor.{T},
+		abs: rowAbs{K}, square: rowSquare{K}, largest: rowLargest{K}, scale: rowScale{K},`,
+		fields("cube: rowCube{K},", "F32", "BF16", "F16")},
+	{"matmulKernels", "matmulFunctions", floatTypes, `needs: {I}, other: tensor.{T}, lanes: {L},
+		whole: matmul{K}, half: matmulHalf{K}, wide: matmulWide{K},
+		turned: matmulTurned{K}, turnedWide: matmulTurnedWide{K}, turn: turnTile{K},`, nil},
+	{"matmulBatches", "matmulBatchKernel", floatTypes[:2], `needs: {I}, compute: tensor.{T}, lanes: {L}, run: matmulBatch{K},`, nil},
+}
+
+// replacer fills in an entry: {I} is the instruction set, {T} the type and {K} both; {H} is {K} where types of 16
+// bits have kernels in common; {B} are the bits of {T}, {L} how many elements of its compute type a register
+// holds; {1} and {2} are what a kernel's elements are a multiple of that takes one register or two, where there are no masks.
+func replacer(isa *isa, name string) *strings.Replacer {
+	e := elementOf[name]
+	lanes := isa.bytes / e.computed
+	multiple := func(registers int) string { return fmt.Sprint(either(isa.masks, 1, registers*lanes)) }
+	return strings.NewReplacer("{I}", isa.name, "{T}", name, "{K}", isa.name+name, "{H}", isa.name+e.read,
+		"{B}", fmt.Sprint(e.bits), "{L}", fmt.Sprint(lanes), "{1}", multiple(1), "{2}", multiple(2))
 }
 
 // tablesFile returns the file of all tables.
@@ -77,10 +99,7 @@ func tablesFile() ([]byte, error) {
 		fmt.Fprintf(&b, "\nvar %s = []%s{\n", t.name, t.of)
 		for _, isa := range isas {
 			for _, name := range t.types {
-				e := elementOf[name]
-				names := strings.NewReplacer("{I}", isa.name, "{T}", name, "{K}", isa.name+name,
-					"{L}", fmt.Sprint(isa.bytes/e.computed), "{B}", fmt.Sprint(e.bits), "{H}", isa.name+e.read)
-				fmt.Fprintf(&b, "{\n%s\n},\n", names.Replace(t.entry+"\n"+t.also[name]))
+				fmt.Fprintf(&b, "{\n%s\n},\n", replacer(isa, name).Replace(t.entry+"\n"+t.also[name]))
 			}
 		}
 		b.WriteString("}\n")

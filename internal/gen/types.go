@@ -9,7 +9,7 @@ import (
 
 // The storage types; bf16 is in bfloat16.go, 8-bit floats are in float8.go. A
 // type of codes needs its load, its pack and its masked store, and nothing
-// elsewhere. Codes of one size have kernels in common: loads branch on the frame's
+// elsewhere. Codes of one size have kernels in common: loads branch on the call's
 // kind of them, and of whole numbers that are stored the lowest bits are the code.
 var (
 	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}

@@ -12,18 +12,17 @@ type groupedOp struct {
 	first        string // the argument whose shape the others follow
 	firstType    func(s *Source) tensor.DType
 	keys         func(s *Source, t *text, first tensor.DType)
-	inPlace      [][2]string
 }
 
 var groupedOps = []groupedOp{
-	{"quantize", "", "x", (*Source).float, quantizeKeys, [][2]string{{"q", "x"}}},
-	{"quantize", "_backward", "grad_output", (*Source).float, quantizeBackwardKeys, [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}},
-	{"dequantize", "", "q", codeType, dequantizeKeys, [][2]string{{"y", "q"}}},
-	{"dequantize", "_backward", "grad_output", (*Source).float, dequantizeBackwardKeys, [][2]string{{"grad_input", "grad_output"}}},
-	{"fake_quantize", "", "x", (*Source).float, fakeQuantizeKeys, [][2]string{{"y", "x"}}},
-	{"fake_quantize", "_backward", "grad_output", (*Source).float, fakeQuantizeBackwardKeys, [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}},
-	{"choose_qparams", "", "x", (*Source).float, chooseKeys, nil},
-	{"dynamic_quantize", "", "x", (*Source).float, dynamicKeys, nil},
+	{"quantize", "", "x", (*Source).float, quantizeKeys},
+	{"quantize", "_backward", "grad_output", (*Source).float, quantizeBackwardKeys},
+	{"dequantize", "", "q", codeType, dequantizeKeys},
+	{"dequantize", "_backward", "grad_output", (*Source).float, dequantizeBackwardKeys},
+	{"fake_quantize", "", "x", (*Source).float, fakeQuantizeKeys},
+	{"fake_quantize", "_backward", "grad_output", (*Source).float, fakeQuantizeBackwardKeys},
+	{"choose_qparams", "", "x", (*Source).float, chooseKeys},
+	{"dynamic_quantize", "", "x", (*Source).float, dynamicKeys},
 }
 
 var granularities = []struct {

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Op draws problems of one op.
 type Op struct {
 	Name    string
-	InPlace [][2]string // an output, and an input that it may take the place of
+	InPlace [][2]string // an output, and an input that it may take the place of: what plans says
 	draw    func(s *Source, t *text)
 }
 
@@ -30,7 +31,7 @@ func Find(name string) *Op {
 func makeTable() (table []Op) {
 	for _, f := range groupedOps {
 		for _, g := range granularities {
-			table = append(table, Op{f.name + "_per_" + g.name + f.suffix, f.inPlace, func(s *Source, t *text) {
+			table = append(table, Op{Name: f.name + "_per_" + g.name + f.suffix, draw: func(s *Source, t *text) {
 				shape := s.shape(s.rank(g.rank))
 				t.scalar = len(shape) == 0
 				dtype := t.storable(f.firstType(s))
@@ -40,7 +41,7 @@ func makeTable() (table []Op) {
 			}})
 		}
 	}
-	return append(table,
+	table = append(table,
 		Op{Name: "embedding", draw: embedding},
 		Op{Name: "embedding_backward", draw: embeddingBackward},
 		Op{Name: "embedding_renorm", draw: embeddingRenorm},
@@ -56,6 +57,24 @@ func makeTable() (table []Op) {
 		Op{Name: "weight_only_linear", draw: weightOnlyLinear},
 		Op{Name: "matmul", draw: matmul},
 	)
+	pairs := inPlace()
+	for i := range table {
+		table[i].InPlace = pairs[table[i].Name]
+	}
+	return table
+}
+
+// inPlace lists by op the pairs that plans has.
+func inPlace() map[string][][2]string {
+	pairs := map[string][][2]string{}
+	for _, o := range plans.Support() {
+		for _, a := range o.Args {
+			for _, input := range a.InPlace {
+				pairs[o.Op] = append(pairs[o.Op], [2]string{a.Name, input})
+			}
+		}
+	}
+	return pairs
 }
 
 // text is a problem's text in the making.

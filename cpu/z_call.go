@@ -4,8 +4,8 @@ package cpu
 
 import "unsafe"
 
-// frame is what a generated kernel reads: operands and how to run.
-type frame struct {
+// kernelCall is what a call of a generated kernel reads: operands and how to run.
+type kernelCall struct {
 	in0        unsafe.Pointer // the data inputs, contiguous
 	in1        unsafe.Pointer
 	out        unsafe.Pointer // the data output, contiguous
