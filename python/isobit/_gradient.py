@@ -12,8 +12,8 @@ from torch.autograd.function import BackwardCFunction
 from torch.compiler import is_dynamo_compiling
 
 
-def keep(ctx: Any, *values: Any) -> None:
-    """Saves tensors, and Python numbers that stand for tensors, for `kept` in the backward."""
+def save_values(ctx: Any, *values: Any) -> None:
+    """Saves tensors, and Python numbers that stand for tensors, for `saved_values` in the backward."""
     others = None
     for v in values:
         if v is not None and not isinstance(v, torch.Tensor):
@@ -24,7 +24,7 @@ def keep(ctx: Any, *values: Any) -> None:
     ctx.save_for_backward(*values)
 
 
-def kept(ctx: Any) -> Sequence[Any]:
+def saved_values(ctx: Any) -> Sequence[Any]:
     if ctx.others is None:
         return ctx.saved_tensors
     return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
@@ -72,10 +72,10 @@ def _is_executed(node: torch.autograd.graph.Node) -> bool:
 
 
 def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:
-    """A setup_context that saves the first inputs, for `kept`, and has the others as ctx.attributes."""
+    """A setup_context that saves the first inputs, for `saved_values`, and has the others as ctx.attributes."""
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        keep(ctx, *inputs[:count])
+        save_values(ctx, *inputs[:count])
         ctx.attributes = inputs[count:]
 
     return setup_context

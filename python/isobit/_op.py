@@ -21,7 +21,7 @@ from ._explain import INDEX, NAMES, IndexOutOfRange, check_attributes, check_dev
 from ._gradient import DETACHED, given, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._memory import at_even_addresses
-from ._numbers import as_kept
+from ._numbers import scalar_value
 from ._signature import Signature, is_symbolic
 from ._transforms import forward_levels, has_tangent, is_functionalized, is_traced
 
@@ -187,7 +187,7 @@ class Op:
         """The arguments with tensors for numbers, on the device of the first, filled there: a graph may be captured."""
         for i in self.numbers:
             item = self.signature.inputs[i]
-            number = as_kept(f"{self.name}: {self.names[item.name]}", item.number, args[i])
+            number = scalar_value(f"{self.name}: {self.names[item.name]}", item.number, args[i])
             if isinstance(number, (int, float)):
                 # float64 and int64, as the direct call has it
                 dtype = torch.float64 if isinstance(number, float) else torch.int64

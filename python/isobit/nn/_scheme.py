@@ -55,7 +55,7 @@ def quotient(x: Tensor, number: float) -> Tensor:
 
 
 def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype, int, int]:
-    """What codes of a dtype are kept as, and their range. Dtypes are torch's (quint8, int8, int4, float8_e4m3fn),
+    """The dtype that codes are stored in, and their range. Dtypes are torch's (quint8, int8, int4, float8_e4m3fn),
     torchao's enumeration, or names."""
     text = str(getattr(dtype, "name", dtype)).lower().removeprefix("torch.")
     for float8 in FLOAT8:
@@ -67,8 +67,8 @@ def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype,
         raise ValueError(f"{owner}: {name} is {dtype}; want an integer of 1 to 8 bits, or an 8-bit float of torch's")
     unsigned, bits = bool(match[1]), int(match[2])
     packed = getattr(torch, "uint4" if unsigned else "int4", None) if bits == 4 else None
-    kept = packed if packed is not None else torch.uint8 if unsigned else torch.int8
-    return kept, *((0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1))
+    stored = packed if packed is not None else torch.uint8 if unsigned else torch.int8
+    return stored, *((0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1))
 
 
 @dataclass(frozen=True)
@@ -130,19 +130,19 @@ class Scheme:
     def _bounds_size(self) -> bool:
         return self.size != (None, None)
 
-    def kept_as(self, dtype: torch.dtype | None) -> Scheme:
+    def with_dtype(self, dtype: torch.dtype | None) -> Scheme:
         return self if dtype is None else replace(self, dtype=dtype)
 
-    def grouped_as(self, grouping: Grouping) -> Scheme:
+    def with_grouping(self, grouping: Grouping) -> Scheme:
         return replace(self, grouping=grouping)
 
-    def kept_zero_point(self, zero_point: Tensor | None) -> Tensor | None:
+    def zero_point_if_any(self, zero_point: Tensor | None) -> Tensor | None:
         """The zero point, or None where it is 0 always."""
         return None if self.centred else zero_point
 
     def integer_zero_point(self, zero_point: Tensor | None) -> Tensor | None:
         """A learned zero point as quantize uses it: ``clamp(rint(zp))``, a NaN counting as 0. int32."""
-        zero_point = self.kept_zero_point(zero_point)
+        zero_point = self.zero_point_if_any(zero_point)
         if zero_point is None or not zero_point.is_floating_point():
             return None if zero_point is None else zero_point.detach().to(torch.int32)
         whole = zero_point.detach().nan_to_num(0.0, float("inf"), float("-inf")).round()
@@ -184,25 +184,25 @@ class Scheme:
 
     def fake_quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor | None, grad_factor: float = 1.0) -> Tensor:
         before, after = self.grouping.arguments()
-        zero_point = self.kept_zero_point(zero_point)
+        zero_point = self.zero_point_if_any(zero_point)
         bounds = (*before, self.quant_min, self.quant_max, *after)
         function = _FAKE_QUANTIZE[self.grouping.name]
         keywords = {"grad_factor": grad_factor, "rounding": self.rounding, "code_dtype": self.code_dtype}
         return function(x, scale, zero_point, *bounds, **keywords)
 
     def quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: torch.dtype | None = None) -> Tensor:
-        """Codes, kept as the scheme says or as dtype."""
+        """Codes, stored in dtype, or else as the scheme says."""
         before, after = self.grouping.arguments()
-        zero_point = self.kept_zero_point(zero_point)
-        kept = (*before, self.quant_min, self.quant_max, dtype or self.dtype, *after)
-        return _QUANTIZE[self.grouping.name](x, scale, zero_point, *kept, rounding=self.rounding)
+        zero_point = self.zero_point_if_any(zero_point)
+        rest = (*before, self.quant_min, self.quant_max, dtype or self.dtype, *after)
+        return _QUANTIZE[self.grouping.name](x, scale, zero_point, *rest, rounding=self.rounding)
 
     def dequantize(
         self, codes: Tensor, scale: Tensor, zero_point: Tensor | None, out_dtype: torch.dtype, last_dim: int
     ) -> Tensor:
         before, after = self.grouping.arguments()
-        zero_point = self.kept_zero_point(zero_point)
-        kept = (*before, self.quant_min, self.quant_max, self.dtype, *after)
+        zero_point = self.zero_point_if_any(zero_point)
+        rest = (*before, self.quant_min, self.quant_max, self.dtype, *after)
         name = "output_dtype" if self.grouping.name in ("per_token", "per_channel_group") else "out_dtype"
         odd = {"last_dim": last_dim} if self.dtype in PACKED else {}
-        return _DEQUANTIZE[self.grouping.name](codes, scale, zero_point, *kept, **{name: out_dtype}, **odd)
+        return _DEQUANTIZE[self.grouping.name](codes, scale, zero_point, *rest, **{name: out_dtype}, **odd)

@@ -91,8 +91,8 @@ class LearnableFakeQuantize(FakeQuantizer):
         centred = not learn_zero_point and quant_min < 0
         if start == "min_max" and not centred and not learn_zero_point:
             raise ValueError(f"{owner}: start='min_max' of unsigned codes wants learn_zero_point=True")
-        kept = _kept(quant_min, quant_max, dtype)
-        self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, eps, rounding=rounding)
+        stored = _stored_dtype(quant_min, quant_max, dtype)
+        self.scheme = Scheme(grouping, quant_min, quant_max, stored, centred, eps, rounding=rounding)
         if self.scheme.code_dtype is not None and learn_zero_point:
             raise ValueError(f"{owner}: 8-bit float codes have a scale only; want learn_zero_point=False")
         if qscheme not in (None, self.qscheme):
@@ -105,7 +105,7 @@ class LearnableFakeQuantize(FakeQuantizer):
             )
         self.channels = channels
         self.ch_axis = ch_axis
-        self.dtype = kept if dtype is None else dtype
+        self.dtype = stored if dtype is None else dtype
         self.start = start
         scale = torch.ones(parameters, dtype=torch.float32, device=device)
         if learn_scale:
@@ -161,8 +161,8 @@ class LearnableFakeQuantize(FakeQuantizer):
         empty = None
         if is_empty(x) is None:  # compiled code computes a start of each batch: the first that has elements counts
             empty = torch.full((), x.numel(), device=x.device) == 0
-            kept = empty | self.initialized.bool()
-            start = {name: torch.where(kept, getattr(self, name), value) for name, value in start.items()}
+            stays = empty | self.initialized.bool()
+            start = {name: torch.where(stays, getattr(self, name), value) for name, value in start.items()}
         for name, value in start.items():
             assign(self, name, value)
         if empty is not None:
@@ -285,12 +285,12 @@ def _warn_replicas(x: Tensor) -> None:
         )
 
 
-def _kept(low: int, high: int, dtype: Any) -> torch.dtype | None:
-    """What codes from low to high are kept as; None where no type holds them."""
+def _stored_dtype(low: int, high: int, dtype: Any) -> torch.dtype | None:
+    """The dtype that codes from low to high are stored in; None where no type holds them."""
     for candidate in (torch.int8, torch.uint8) if dtype is None else (dtype,):
-        kept, least, most = code_type("LearnableFakeQuantize", candidate)
+        stored, least, most = code_type("LearnableFakeQuantize", candidate)
         if least <= low and high <= most:
-            return kept
+            return stored
     if dtype is None:
         return None
     raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_codes, spell
-from .._gradient import kept, rounded, saving
+from .._gradient import rounded, saved_values, saving
 from .._load import PACKED
 from .._op import Op
 from .._out import write_out
@@ -26,7 +26,7 @@ def is_learned(zero_point: Any) -> bool:
 
 def _backward_of(op: Op, leading: int, group: bool) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        q, scale, zero_point = kept(ctx)
+        q, scale, zero_point = saved_values(ctx)
         check = ctx.attributes[-1:] if group else ()
         ranges = ctx.attributes[: 2 + leading]
         size = ctx.attributes[3:4] if group else ()  # groups have no axis before the range

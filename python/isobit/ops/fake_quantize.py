@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._autocast import widened
-from .._gradient import ONCE, kept, saving
+from .._gradient import ONCE, saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
@@ -30,7 +30,7 @@ _NAMES = {
 
 def _backward_of(op: Op) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        tensors, attributes = kept(ctx), ctx.attributes
+        tensors, attributes = saved_values(ctx), ctx.attributes
         of_x, of_scale, of_zero_point = wants = ctx.needs_input_grad[:3]
         calls = [wants]
         if of_x and (of_scale or of_zero_point) and _lies_apart(tensors[0]):
@@ -52,7 +52,9 @@ def _second_of(forward: Op, op: Op) -> Any:
         """The straight-through gradient of x is the upstream gradient or 0: of that one it is linear."""
         if any(ctx.needs_input_grad[1:3]):
             raise RuntimeError(ONCE.format(forward.name) + " where scale or zero_point is learned")
-        of_upstream, _, _ = op(grads[0], *kept(ctx), *ctx.attributes[:-1], True, False, False, ctx.attributes[-1])
+        of_upstream, _, _ = op(
+            grads[0], *saved_values(ctx), *ctx.attributes[:-1], True, False, False, ctx.attributes[-1]
+        )
         return *[None] * len(ctx.saved_tensors), of_upstream
 
     return second

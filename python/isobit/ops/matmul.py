@@ -293,12 +293,12 @@ def _met(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
     left, right = (t.reshape(*[1] * (rank + 2 - t.dim()), *t.shape) for t in (left, right))
     own = (*[1] * (rank + 2 - len(shape)), *shape)
     met = [i for i in range(rank) if own[i] == 1 and (left.shape[i] != 1 or right.shape[i] != 1)]
-    kept = [i for i in range(rank) if i not in met]
+    rest = [i for i in range(rank) if i not in met]
     inner = math.prod([left.shape[i] for i in met]) * left.shape[-1]
-    left = left.permute(*kept, rank, *met, rank + 1)
-    right = right.permute(*kept, *met, rank, rank + 1)
+    left = left.permute(*rest, rank, *met, rank + 1)
+    right = right.permute(*rest, *met, rank, rank + 1)
     y = _batched(
-        left.reshape(*left.shape[: len(kept) + 1], inner),
-        right.reshape(*right.shape[: len(kept)], inner, right.shape[-1]),
+        left.reshape(*left.shape[: len(rest) + 1], inner),
+        right.reshape(*right.shape[: len(rest)], inner, right.shape[-1]),
     )
     return y.reshape(shape)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import explain
-from .._gradient import kept, saving
+from .._gradient import saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
@@ -19,7 +19,7 @@ from ._granularity import GRANULARITIES, code_name, is_float8, of_all, without_z
 
 def _backward_of(op: Op, leading: int) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        x, scale, zero_point = kept(ctx)
+        x, scale, zero_point = saved_values(ctx)
         # The forward's attributes but for the dtype, which lies after the range.
         ranges = ctx.attributes[: 2 + leading]
         rest = ctx.attributes[3 + leading :]
