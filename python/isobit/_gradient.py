@@ -32,21 +32,21 @@ def saved_values(ctx: Any) -> Sequence[Any]:
 
 def save_for_jvp(ctx: Any, *tensors: Any) -> None:
     """save_for_forward, which takes its time, where there may be dual tensors. There the jvp has None for a tangent
-    that is absent, not zeros, whose products with infinities are NaN; the backward wants `given`."""
+    that is absent, not zeros, whose products with infinities are NaN; the backward wants `none_for_none`."""
     if forward_ad._current_level >= 0:
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
 
 
-def given(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A backward that gives nothing where nothing comes."""
+def none_for_none(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward that gives no gradients where all that come are None."""
 
-    def or_nothing(ctx: Any, *grads: Any) -> Any:
+    def wrapped(ctx: Any, *grads: Any) -> Any:
         if grads[0] is None and all(g is None for g in grads):
             return (None,) * len(ctx.needs_input_grad)
         return backward(ctx, *grads)
 
-    return or_nothing
+    return wrapped
 
 
 _MANY = 1 << 14  # numbers of an upstream gradient, of which a gradient takes longer than asking
@@ -168,31 +168,32 @@ class _Gradient(torch.autograd.Function):
         if ctx.rule.second is None:
             raise RuntimeError(ctx.rule.refusal)
         saved, upstream = ctx.saved_tensors[: ctx.saved], ctx.saved_tensors[ctx.saved :]
-        given = [g for g in grads if g is not None]
-        if not given:
+        present = [g for g in grads if g is not None]
+        if not present:
             return (None,) * (3 + len(ctx.saved_tensors))
 
-        rule, fixed = ctx.rule, len(upstream)
-        present: list[bool] = []
+        # rule.second and rule.third have None for what is absent; autograd's functions have tensors only.
+        rule, count = ctx.rule, len(upstream)
+        is_output: list[bool] = []
 
         def second(frame: Any, *tensors: Any) -> Any:
-            rest = iter(tensors[fixed:])
+            rest = iter(tensors[count:])
             all_grads = [g if g is None else next(rest) for g in grads]
-            outputs = rule.second(frame, tensors[:fixed], all_grads)
-            present[:] = [t is not None for t in outputs]
+            outputs = rule.second(frame, tensors[:count], all_grads)
+            is_output[:] = [t is not None for t in outputs]
             return outputs
 
-        def third(frame: Any, tensors: Any, given: Any) -> Any:
-            rest = iter(given)
-            by_grads = rule.third(frame, tensors[:fixed], [next(rest) if there else None for there in present])
-            return *[None] * (ctx.saved + fixed), *(d for g, d in zip(grads, by_grads, strict=True) if g is not None)
+        def third(frame: Any, tensors: Any, by_outputs: Any) -> Any:
+            rest = iter(by_outputs)
+            by_grads = rule.third(frame, tensors[:count], [next(rest) if there else None for there in is_output])
+            return *[None] * (ctx.saved + count), *(d for g, d in zip(grads, by_grads, strict=True) if g is not None)
 
         if rule.third is not None and torch.is_grad_enabled():
             refused = [_Refused.apply(t, TWICE.format(rule.name)) for t in (*saved, *upstream)]
             saved, upstream = tuple(refused[: ctx.saved]), refused[ctx.saved :]
         frame = Frame(ctx.first, saved, tuple(ctx.needs_input_grad[3:]))
         differentiated = once(rule.name, second, third if rule.third else None, refusal=TWICE)
-        return None, None, None, *differentiated(frame, *upstream, *given)
+        return None, None, None, *differentiated(frame, *upstream, *present)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -258,7 +259,7 @@ def once(
     gradients it was given, in which it is linear: it gives one for each, which is backward's own derivative in forward
     mode."""
 
-    @given
+    @none_for_none
     def differentiable(ctx: Any, *grads: Any) -> Any:
         if is_dynamo_compiling() or not torch.is_grad_enabled():
             return backward(ctx, *grads)

@@ -23,8 +23,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if out is None and (y := of_matrices(input, weight, bias, True)) is not NotImplemented:
         return y
     if out is None and are_plain(input, weight) and weight.dim() == 2:
-        turned = attempt(weight.t)
-        y = NotImplemented if turned is NotImplemented else of_rows(input, turned, bias)
+        transposed = attempt(weight.t)
+        y = NotImplemented if transposed is NotImplemented else of_rows(input, transposed, bias)
         if y is not NotImplemented:
             return y
     if has_rows(input):
@@ -46,12 +46,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if bias is not None:
         check_device("linear", "bias", bias, "input", input.device)
         check_floats("linear", bias=bias)
-        bias = _row(bias, weight)
+        bias = _bias_row(bias, weight)
     y = product(as_matrix(input), matrix.t(), bias)
     return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
 
 
-def _row(bias: Tensor, weight: Tensor) -> Tensor:
+def _bias_row(bias: Tensor, weight: Tensor) -> Tensor:
     """A bias of linear as [N]: one element is spread by a product, which sums its gradient in one order."""
     if bias.shape == weight.shape[:-1]:
         return bias.reshape(-1)

@@ -12,9 +12,9 @@ from torch.compiler import is_dynamo_compiling
 
 from .. import _C
 from .._autocast import narrowed
-from .._autograd import elsewhere, packed_function
+from .._autograd import eager_function, elsewhere
 from .._explain import check_dense, check_device, check_floats
-from .._gradient import asked, given, no_forward_mode, rounded, save_for_jvp, wide_for
+from .._gradient import asked, no_forward_mode, none_for_none, rounded, save_for_jvp, wide_for
 from .._jagged import has_rows, of_values
 from .._op import Op
 from .._out import copy_out
@@ -55,7 +55,7 @@ def product(input: Tensor, other: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient of a layer's weight of that type: the product of grad [rows, N], turned, and input [rows, K]."""
+    """The gradient of a layer's weight of that type: the product of grad [rows, N] transposed and input [rows, K]."""
     return rounded(product(wide_for(dtype, grad).t(), wide_for(dtype, input)), dtype)
 
 
@@ -91,11 +91,11 @@ def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor |
 
 _OP.differentiable(_setup_context, _backward, _jvp, again=True)
 register(_OP, _vmap)
-_direct, _turned = _OP.direct, _OP.turned
+_direct, _transposed = _OP.direct, _OP.transposed
 
 
-def _turned_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """As `_backward`, of a matrix that comes turned: so does its gradient, with no step between."""
+def _transposed_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """As `_backward`, of `input @ weight.t()`: by weight itself, with no transpose between."""
     input, weight = ctx.saved_tensors
     wanted = asked(ctx, grad)
     grad_input = product(grad, weight) if wanted[0] else None
@@ -104,14 +104,14 @@ def _turned_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _C.set_function(
-    _turned,
-    packed_function(
+    _transposed,
+    eager_function(
         "linear",
         False,
-        _turned,
+        _transposed,
         elsewhere,
         _setup_context,
-        given(_turned_backward),
+        none_for_none(_transposed_backward),
         no_forward_mode("isobit::linear"),
     ),
 )
@@ -155,7 +155,7 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
-def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> Any:
+def of_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -> Any:
     """The direct call of two matrices, which others would delay: it finds most of what speaks against it."""
     if (
         is_dynamo_compiling()
@@ -164,12 +164,12 @@ def of_matrices(input: Any, other: Any, bias: Tensor | None, turned: bool) -> An
         or input.dim() != 2
         or other.dim() != 2
         or torch._C._is_any_autocast_enabled()
-        or (turned and is_traced())  # the step that turns it would be recorded
+        or (transposed and is_traced())  # which would record the transpose
     ):
         return NotImplemented
     try:
-        y = _turned(input, other, bias) if turned else NotImplemented
-        return _direct(input, other.t() if turned else other, bias) if y is NotImplemented else y
+        y = _transposed(input, other, bias) if transposed else NotImplemented
+        return _direct(input, other.t() if transposed else other, bias) if y is NotImplemented else y
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
 
@@ -266,7 +266,7 @@ class _Broadcast(torch.autograd.Function):
         save_for_jvp(ctx, *inputs)
 
     @staticmethod
-    @given
+    @none_for_none
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w = ctx.saved_tensors
         of_x, of_w = asked(ctx, grad)
