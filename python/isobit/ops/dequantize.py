@@ -119,7 +119,12 @@ def dequantize_per_tensor(
     [quant_min, quant_max] are taken as they are.
 
     With dtype torch.int4 or torch.uint4, input is bytes that hold two codes each along the last
-    dimension: ``last_dim`` codes where that is odd."""
+    dimension: ``last_dim`` codes where that is odd.
+
+    >>> codes = torch.tensor([-7, 6, 7], dtype=torch.int8)
+    >>> isobit.dequantize_per_tensor(codes, 0.5, 3, -8, 7, torch.int8).tolist()
+    [-5.0, 1.5, 2.0]
+    """
     if not is_dynamo_compiling():
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, last_dim, out)
         if y is not NotImplemented:

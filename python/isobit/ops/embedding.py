@@ -161,7 +161,11 @@ def embedding(
     As ``torch.nn.functional.embedding``. An index out of range is an error that names its position and value. The
     gradient is summed in float32 for 16-bit weights, in an order that depends on nothing but the indices;
     ``sparse=True`` gives it coalesced (and breaks the graph of compiled autograd: Dynamo takes no sparse tensors).
-    ``max_norm`` scales the rows that are named down to that norm first, in place."""
+    ``max_norm`` scales the rows that are named down to that norm first, in place.
+
+    >>> isobit.embedding(torch.tensor([2, 0]), torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
+    """
     if max_norm is None and padding_idx is None and not is_dynamo_compiling():
         y = _direct(weight, input, -1, scale_grad_by_freq, sparse, out)
         if y is not NotImplemented:

@@ -139,7 +139,12 @@ def embedding_bag(
     As ``torch.nn.functional.embedding_bag``. Bags are the rows of a 2-D input, or runs of a 1-D one that
     begin at ``offsets``; an index or an offset out of range is an error that names its position and value.
     Sums are in float32 for 16-bit weights, forward and backward; a NaN is larger than everything. ``sparse=True``
-    gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place."""
+    gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place.
+
+    >>> weight = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    >>> isobit.embedding_bag(torch.tensor([2, 0, 1]), weight, torch.tensor([0, 2]), mode="sum").tolist()
+    [[4.0, 6.0], [2.0, 3.0]]
+    """
     if max_norm is None and padding_idx is None and include_last_offset is False and not is_dynamo_compiling():
         y = _direct(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
         if y is not NotImplemented:

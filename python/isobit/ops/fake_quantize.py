@@ -124,7 +124,14 @@ def fake_quantize_per_tensor_affine(
     quantization (LSQ, arXiv:1902.08153), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
     ``rounding="reciprocal"`` gives PyTorch's bits on the CPU, but of NaN, per channel of what is beyond 2^63 scales,
     and of float64, for which PyTorch has ``1 / scale`` in float32. ``code_dtype`` names 8-bit float codes, which have
-    a scale only. ``out`` takes the result."""
+    a scale only. ``out`` takes the result.
+
+    >>> x = torch.tensor([0.24, -9.0, 1.0], requires_grad=True)
+    >>> y = isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7)
+    >>> y.sum().backward()
+    >>> y.tolist(), x.grad.tolist()
+    ([0.0, -4.0, 1.0], [1.0, 0.0, 1.0])
+    """
     if code_dtype is None and not is_dynamo_compiling():
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:

@@ -19,7 +19,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
     Every element is one chain of fused steps over K, as in `matmul`, to which the bias is added once. ``out`` takes a
     copy of the result. torch's FlopCounterMode counts it, matmul and their gradients where it is told how:
-    ``custom_mapping={torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}``."""
+    ``custom_mapping={torch.ops.isobit.matmul: lambda x, y, *_, **__: 2 * math.prod(x) * y[-1]}``.
+
+    >>> weight, bias = torch.tensor([[3.0, 4.0], [5.0, 6.0]]), torch.tensor([0.5, 0.0])
+    >>> isobit.linear(torch.tensor([[1.0, 2.0]]), weight, bias).tolist()
+    [[11.5, 17.0]]
+    """
     if out is None and (y := of_matrices(input, weight, bias, True)) is not NotImplemented:
         return y
     if out is None and are_plain(input, weight) and weight.dim() == 2:
