@@ -68,8 +68,9 @@ FLOAT8 = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 _LAZY = (UninitializedBuffer, UninitializedParameter)  # torch's is_lazy is an op to dynamo
 
 
-def of_all(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A forward's arguments. Of a whole tensor's scale and zero point torch asks one element, whatever its dimensions."""
+def with_scalars(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A forward's arguments, with a scale and a zero point per tensor as scalars: torch takes them in any shape of one
+    element."""
     if name != "per_tensor":
         return args
     return (args[0], *map(_scalar, args[1:3]), *args[3:])

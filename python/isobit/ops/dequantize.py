@@ -14,7 +14,7 @@ from .._load import PACKED
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, is_float8, of_all, without_zero_point
+from ._granularity import GRANULARITIES, is_float8, with_scalars, without_zero_point
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -91,7 +91,7 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
         raise ValueError(f"{op.name}: input is {came}; want torch.uint8 for dtype={dtype}")
     if dtype not in PACKED and came != dtype:
         raise ValueError(f"{op.name}: dtype is {dtype}; want {came}, that of input")
-    args = of_all(name, args)
+    args = with_scalars(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
     if out is not None:

@@ -15,7 +15,7 @@ from .._gradient import ONCE, saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, Granularity, code_name, of_all, without_zero_point
+from ._granularity import GRANULARITIES, Granularity, code_name, with_scalars, without_zero_point
 from .dequantize import Gradients, is_learned
 
 # The public names, and torch's names of the parameters: singular here.
@@ -97,7 +97,7 @@ def dispatched(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *a
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
-    args = of_all(name, args)
+    args = with_scalars(name, args)
     args = (*args, "int") if code_dtype is None else without_zero_point(op, (*args, code_name(op.name, code_dtype)), 2)
     if out is not None:
         return write_out(op, out, *args)

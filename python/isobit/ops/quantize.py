@@ -14,7 +14,7 @@ from .._gradient import saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, code_name, is_float8, of_all, without_zero_point
+from ._granularity import GRANULARITIES, code_name, is_float8, with_scalars, without_zero_point
 
 
 def _backward_of(op: Op, leading: int) -> Any:
@@ -61,7 +61,7 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"{op.name}: input must be a Tensor, not {type(args[0]).__name__}")
-    args = of_all(name, args)
+    args = with_scalars(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)
     carries = isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
