@@ -31,8 +31,8 @@ def saved_values(ctx: Any) -> Sequence[Any]:
 
 
 def save_for_jvp(ctx: Any, *tensors: Any) -> None:
-    """save_for_forward, which takes its time, where there may be dual tensors. There the jvp has None for a tangent
-    that is absent, not zeros, whose products with infinities are NaN; the backward wants `none_for_none`."""
+    """ctx.save_for_forward, only where there may be dual tensors, since it is slow. The jvp then has None for an absent
+    tangent, not zeros, whose products with infinities are NaN; the backward wants `none_for_none`."""
     if forward_ad._current_level >= 0:
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
@@ -49,12 +49,12 @@ def none_for_none(backward: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-_MANY = 1 << 14  # numbers of an upstream gradient, of which a gradient takes longer than asking
+_MANY = 1 << 14  # elements of an upstream gradient, from which on a gradient takes longer than asking for it
 
 
 def asked(ctx: Any, grad: torch.Tensor) -> tuple[bool, ...]:
-    """ctx.needs_input_grad without inputs that this pass does not ask for, as those that autograd.grad leaves out: what
-    torch's own functions go by. For backwards to which a gradient more is as much work again."""
+    """Which gradients this pass asks for: ctx.needs_input_grad without the inputs that autograd.grad leaves out, as
+    torch's own functions have it. For backwards in which each gradient is as much work as the others."""
     wanted: tuple[bool, ...] = ctx.needs_input_grad
     if is_dynamo_compiling() or type(grad) is not torch.Tensor or grad.numel() < _MANY:
         return wanted
@@ -121,12 +121,13 @@ def rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def widest(t: torch.Tensor) -> torch.Tensor:
-    """t in the type that it computes in."""
+    """t in the type that it computes in: float32 for 16 bits."""
     return t.float() if t.dtype.itemsize == 2 else t
 
 
 def wide_for(dtype: torch.dtype, t: torch.Tensor) -> torch.Tensor:
-    """t, of which a gradient of another type is computed: in float32 for 16 bits, so that it is rounded once."""
+    """t as what a gradient of this dtype is computed from: widened where the types differ, so that the gradient is
+    rounded once."""
     return t if t.dtype == dtype else widest(t)
 
 

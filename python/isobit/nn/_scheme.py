@@ -85,7 +85,7 @@ class Scheme:
     eps: float = 0.0  # no scale is chosen below it
     scale_dtype: torch.dtype | None = None
     rounding: str = "nearest"
-    size: tuple[float | None, float | None] = (None, None)  # the bounds of the max|x| that a scale is chosen from
+    magnitude: tuple[float | None, float | None] = (None, None)  # bounds of the max|x| that a scale is chosen from
 
     def check(self, owner: str, low: int, high: int) -> Scheme:
         """This scheme, if its codes lie in [low, high] and parameters can be chosen for them."""
@@ -99,9 +99,11 @@ class Scheme:
             raise ValueError(f"{owner}: quant_min and quant_max are {least} and {most}; want 0 between them")
         if self.symmetric and most <= self.middle:
             raise ValueError(f"{owner}: no code above {self.middle} in {least} to {most}; want symmetric=False")
-        if self._bounds_size() and not self.symmetric:
+        if self._bounds_magnitude() and not self.symmetric:
             raise ValueError(f"{owner}: hp_value_lb and hp_value_ub want a symmetric scheme")
-        small, large = (other if bound is None else bound for bound, other in zip(self.size, (0, inf), strict=True))
+        small, large = (
+            other if bound is None else bound for bound, other in zip(self.magnitude, (0, inf), strict=True)
+        )
         if not 0 <= small <= large:
             raise ValueError(f"{owner}: want 0 <= hp_value_lb <= hp_value_ub, not {small} and {large}")
         if self.dtype in FLOAT8 and not self.symmetric:
@@ -127,8 +129,8 @@ class Scheme:
         """Whether the zero point is 0 always."""
         return self.symmetric and self.middle == 0
 
-    def _bounds_size(self) -> bool:
-        return self.size != (None, None)
+    def _bounds_magnitude(self) -> bool:
+        return self.magnitude != (None, None)
 
     def with_dtype(self, dtype: torch.dtype | None) -> Scheme:
         return self if dtype is None else replace(self, dtype=dtype)
@@ -150,15 +152,15 @@ class Scheme:
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A scale and an int32 zero point for x: those of choose_qparams, but for eps and a middle."""
-        if (self.eps > 0 or self._bounds_size()) and not (empty := is_empty(x)):
+        if (self.eps > 0 or self._bounds_magnitude()) and not (empty := is_empty(x)):
             return self.choose_for_range(*self.grouping.extremes(x if empty is False else self.grouping.with_zeros(x)))
         before, after = self.grouping.arguments()
         return self._finish(*self._chosen(self.grouping.name, x, *before, *after))
 
     def choose_for_range(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """The same for values from low to high."""
-        if self._bounds_size():
-            high = torch.maximum(-low, high).clamp(*self.size)
+        if self._bounds_magnitude():
+            high = torch.maximum(-low, high).clamp(*self.magnitude)
             low = -high
         scale, zero_point = self._chosen("per_token", torch.stack([low, high], -1))
         scale, zero_point = scale.squeeze(-1), zero_point.squeeze(-1)

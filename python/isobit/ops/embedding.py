@@ -53,7 +53,9 @@ def _adjoint(
         (indices,) = frame.saved_tensors
         return (_sparse_gradient(grad, indices, shape[0], padding_idx, scale_grad_by_freq),)
 
-    y: Tensor = once("embedding", gradient)(Frame(None, (indices,)), grad_output)[0]  # torch's sparse tensors have none
+    y: Tensor = once("embedding", gradient)(Frame(None, (indices,)), grad_output)[
+        0
+    ]  # torch's sparse tensors have no second derivative
     return y
 
 

@@ -10,7 +10,7 @@ from .._explain import check_dense, check_device, check_floats
 from .._gradient import widest
 from .._jagged import has_rows, of_values
 from .._out import copy_out
-from .matmul import are_plain, as_matrix, attempt, check_alike, of_matrices, of_rows, product
+from .matmul import are_plain, as_matrix, attempt, check_alike, direct_matrices, direct_rows, product
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -25,11 +25,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     >>> isobit.linear(torch.tensor([[1.0, 2.0]]), weight, bias).tolist()
     [[11.5, 17.0]]
     """
-    if out is None and (y := of_matrices(input, weight, bias, True)) is not NotImplemented:
+    if out is None and (y := direct_matrices(input, weight, bias, transposed=True)) is not NotImplemented:
         return y
     if out is None and are_plain(input, weight) and weight.dim() == 2:
         transposed = attempt(weight.t)
-        y = NotImplemented if transposed is NotImplemented else of_rows(input, transposed, bias)
+        y = NotImplemented if transposed is NotImplemented else direct_rows(input, transposed, bias)
         if y is not NotImplemented:
             return y
     if has_rows(input):

@@ -155,8 +155,9 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
-def of_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -> Any:
-    """The direct call of two matrices, which others would delay: it finds most of what speaks against it."""
+def direct_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -> Any:
+    """The direct call of two matrices, of which the second may be transposed first; NotImplemented where there is more
+    to do or to say. It comes before all checks, since it makes most of them itself."""
     if (
         is_dynamo_compiling()
         or type(input) not in KINDS
@@ -174,7 +175,7 @@ def of_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -
         return NotImplemented
 
 
-def of_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
+def direct_rows(input: Tensor, other: Tensor, bias: Tensor | None) -> Any:
     """As `direct`; if input is a matrix, with its gradient."""
     y = direct(_OP, input, other, bias)
     return attempt(_OP.apply, input, other, bias) if y is NotImplemented and input.dim() == 2 else y
@@ -196,12 +197,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     16-bit types: the same bits for every shape around it, on every machine. Both are of one float dtype, which is
     the result's, too (within autocast, and without ``out``: autocast's). ``out`` takes a copy of the result. The
     gradients are such products, too, of a broadcast matrix one over all the matrices that it met."""
-    if out is None and (y := of_matrices(input, other, None, False)) is not NotImplemented:
+    if out is None and (y := direct_matrices(input, other, None, transposed=False)) is not NotImplemented:
         return y
     if out is None and are_plain(input, other):
         y = NotImplemented
         if other.dim() == 2:
-            y = of_rows(input, other, None)
+            y = direct_rows(input, other, None)
         elif input.dim() == other.dim() == 3:
             y = attempt(_OP.fast, input, other, None)
         if y is not NotImplemented:
@@ -270,8 +271,8 @@ class _Broadcast(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w = ctx.saved_tensors
         of_x, of_w = asked(ctx, grad)
-        grad_x = _met(x.shape, grad, w.transpose(-1, -2)) if of_x else None
-        grad_w = _met(w.shape, x.transpose(-1, -2), grad) if of_w else None
+        grad_x = _summed_to(x.shape, grad, w.transpose(-1, -2)) if of_x else None
+        grad_w = _summed_to(w.shape, x.transpose(-1, -2), grad) if of_w else None
         return grad_x, grad_w
 
 
@@ -286,17 +287,17 @@ class _Eager(_Broadcast):
         return terms[0] + terms[1] if len(terms) > 1 else terms[0]
 
 
-def _met(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
-    """The products of two batches, one of which has every extent, summed to a shape in which some are 1: the inner
-    extent of one product."""
+def _summed_to(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:
+    """The products of two batches of matrices, summed over the batch dimensions that have the extent 1 in shape. These
+    become part of the inner dimension, so that a sum is one chain."""
     rank = max(left.dim(), right.dim()) - 2
     left, right = (t.reshape(*[1] * (rank + 2 - t.dim()), *t.shape) for t in (left, right))
     own = (*[1] * (rank + 2 - len(shape)), *shape)
-    met = [i for i in range(rank) if own[i] == 1 and (left.shape[i] != 1 or right.shape[i] != 1)]
-    rest = [i for i in range(rank) if i not in met]
-    inner = math.prod([left.shape[i] for i in met]) * left.shape[-1]
-    left = left.permute(*rest, rank, *met, rank + 1)
-    right = right.permute(*rest, *met, rank, rank + 1)
+    summed = [i for i in range(rank) if own[i] == 1 and (left.shape[i] != 1 or right.shape[i] != 1)]
+    rest = [i for i in range(rank) if i not in summed]
+    inner = math.prod([left.shape[i] for i in summed]) * left.shape[-1]
+    left = left.permute(*rest, rank, *summed, rank + 1)
+    right = right.permute(*rest, *summed, rank, rank + 1)
     y = _batched(
         left.reshape(*left.shape[: len(rest) + 1], inner),
         right.reshape(*right.shape[: len(rest)], inner, right.shape[-1]),
