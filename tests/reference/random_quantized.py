@@ -116,26 +116,24 @@ def fill_quantized(d):
     if d.chance(0.1):
         scale = d.rng.choice([0.0, -0.0, -0.5, np.inf, np.nan, 1e-42, 3e38, 1.0], groups.shape)
     spread = np.nan_to_num(scale.reshape(-1), nan=1.0, posinf=1.0)[groups.ids]
-    inputs = []
-    for name, direction, spec in d.arguments:
-        if direction != "in" or spec is None:
-            inputs += [None] * (direction == "in")
-        elif name == "scale":
-            inputs.append(one_or_none(d, d.stored(scale, spec.dtype)))
-        elif name == "zero_point":
-            inputs.append(one_or_none(d, zero_points(d, spec.dtype, low, high, groups.shape)))
-        elif name == "q":
-            inputs.append(codes(d, spec.dtype, shape))
-        elif name == "x" and not d.op.startswith(("choose", "dynamic")):
-            # Ties, values around the limits and beyond, and any.
-            first, last = d.one_of((low, high), np.clip((low, high), -600, 600))
-            steps = d.rng.integers(2 * first - 40, 2 * last + 41, shape) * 0.5
-            loose = d.rng.standard_normal(shape) * 40
-            values = np.where(d.rng.random(shape) < 0.5, steps, loose) * spread
-            inputs.append(d.stored(d.salted(values), spec.dtype))
-        else:
-            inputs.append(d.normal(spec.dtype, shape))
-    return inputs
+
+    def value(name, spec):
+        if name == "scale":
+            return one_or_none(d, d.stored(scale, spec.dtype))
+        if name == "zero_point":
+            return one_or_none(d, zero_points(d, spec.dtype, low, high, groups.shape))
+        if name == "q":
+            return codes(d, spec.dtype, shape)
+        if name != "x" or d.op.startswith(("choose", "dynamic")):
+            return d.normal(spec.dtype, shape)
+        # Ties, values around the limits and beyond, and any.
+        first, last = d.one_of((low, high), np.clip((low, high), -600, 600))
+        steps = d.rng.integers(2 * first - 40, 2 * last + 41, shape) * 0.5
+        loose = d.rng.standard_normal(shape) * 40
+        values = np.where(d.rng.random(shape) < 0.5, steps, loose) * spread
+        return d.stored(d.salted(values), spec.dtype)
+
+    return d.each_input(value)
 
 
 def one_or_none(d, parameter):
