@@ -21,13 +21,13 @@ from isobit.nn import (
     prepare,
 )
 from kit import assert_same, draw
-from nn_models import CHANNEL, MODELS
+from nn_models import INT8, MODELS
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 WAYS = MODELS | {
-    "columns": (CHANNEL, FakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, ch_axis=1)),
+    "columns": (INT8, FakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, ch_axis=1)),
 }
 each_model = pytest.mark.parametrize("name", WAYS)
 
@@ -189,7 +189,7 @@ class Picked(torch.nn.Module):
 def picked_layers():
     any_range = FakeQuantize.with_args(is_dynamic=True, dtype=torch.quint8)
     rows_and_columns = FakeQuantize.with_args(is_dynamic=True, observer=PerChannelMinMaxObserver, ch_axis=1)
-    for by in (*MODELS.values(), (CHANNEL, any_range), (CHANNEL, rows_and_columns)):
+    for by in (*MODELS.values(), (INT8, any_range), (INT8, rows_and_columns)):
         layer = prepare(torch.nn.Linear(8, 5), *by)
         layer(draw(6, 8))
         yield layer.eval()
