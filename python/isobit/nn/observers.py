@@ -21,7 +21,7 @@ SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
 EPS = torch.finfo(torch.float32).eps
-MOST = torch.finfo(torch.float32).max
+LARGEST = torch.finfo(torch.float32).max
 
 
 def is_new(observer: torch.nn.Module) -> bool:
@@ -177,8 +177,8 @@ class MinMaxObserver(FollowsData):
             shape = self._said()
         if shape is None:
             shape = () if self.scheme.grouping.name == "per_tensor" else (0,)
-        self.min_val = self.min_val.new_full(shape, MOST, dtype=torch.float32)
-        self.max_val = self.max_val.new_full(shape, -MOST, dtype=torch.float32)
+        self.min_val = self.min_val.new_full(shape, LARGEST, dtype=torch.float32)
+        self.max_val = self.max_val.new_full(shape, -LARGEST, dtype=torch.float32)
         self._has_seen = False
 
     def forward(self, x: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class MinMaxObserver(FollowsData):
                 f"{had if self.shape is None else said}"  # dynamo, which writes symbols, adds no strings
             )
         elif nothing is not None:
-            least, most = low.new_tensor(MOST), high.new_tensor(-MOST)
+            least, most = low.new_tensor(LARGEST), high.new_tensor(-LARGEST)
         if nothing is None:
             self.set_range(low, high)
             return

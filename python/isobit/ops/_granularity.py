@@ -12,9 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_dynamo_compiling
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from .._explain import check_dense, is_numpy_number, spell
+from .._explain import MAX_DIMS, check_dense, is_numpy_number, spell
 from .._load import DTYPES
-from .._vmap import MOST_DIMS
 
 if TYPE_CHECKING:
     from .._op import Op
@@ -81,7 +80,7 @@ def _scalar(parameter: Any) -> Any:
         return parameter
     if parameter.is_nested or parameter.layout != torch.strided:
         return parameter  # of which the op says what is odd
-    return parameter.reshape(()) if parameter.dim() <= MOST_DIMS and parameter.numel() == 1 else parameter
+    return parameter.reshape(()) if parameter.dim() <= MAX_DIMS and parameter.numel() == 1 else parameter
 
 
 def code_name(op: str, dtype: torch.dtype | None) -> str:

@@ -25,18 +25,21 @@ def is_learned(zero_point: Any) -> bool:
 
 
 def _backward_of(op: Op, leading: int, group: bool) -> Any:
+    dtype_at = leading + 2  # among the forward's attributes: behind the range; a group's size follows it
+
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         q, scale, zero_point = saved_values(ctx)
-        check = ctx.attributes[-1:] if group else ()
-        ranges = ctx.attributes[: 2 + leading]
-        size = ctx.attributes[3:4] if group else ()  # groups have no axis before the range
+        attributes = ctx.attributes
+        size, check = (attributes[dtype_at + 1 : dtype_at + 2], attributes[-1:]) if group else ((), ())
         wants = ctx.needs_input_grad[:3]
         if wants[0] and grad_output.dtype not in (q.dtype, torch.float64):
             grad_output = grad_output.float()  # exact: the codes' gradient is rounded once, to their dtype
-        grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants, ctx.attributes[2 + leading], *check)
+        grads = op(
+            grad_output, q, scale, zero_point, *attributes[:dtype_at], *size, *wants, attributes[dtype_at], *check
+        )
         if wants[0] and grads[0].dtype != q.dtype:
             grads = (rounded(grads[0], q.dtype), *grads[1:])
-        return (*grads, *[None] * len(ctx.attributes))
+        return (*grads, *[None] * len(attributes))
 
     return backward
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense, check_kinds, spell
+from .._explain import MAX_DIMS, check_dense, check_kinds, spell
 from .._gradient import Frame, once
 from .._jagged import is_jagged, of_values
 from .._op import LIBRARY, Op
 from .._out import check_not_inference, write_out
 from .._transforms import has_tangent, wants_gradient
-from .._vmap import MOST_DIMS, Dims, front, register
+from .._vmap import Dims, front, register
 from ._sparse import coalesced, distinct
 
 _FORWARD = Op(
@@ -105,7 +105,7 @@ def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *at
     if in_dims[0] is not None:
         return None
     folded = front(indices, in_dims[1], size)
-    return None if folded.dim() >= MOST_DIMS else (_FORWARD.raw(weight, folded, *attributes), 0)
+    return None if folded.dim() >= MAX_DIMS else (_FORWARD.raw(weight, folded, *attributes), 0)
 
 
 def _refuse_derivatives(weight: Tensor) -> None:
@@ -178,8 +178,8 @@ def embedding(
     check_dense("embedding", input=input, weight=weight)
     if weight.dim() != 2:
         raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
-    if input.dim() >= MOST_DIMS:
-        raise ValueError(f"embedding: input has {input.dim()} dimensions; want at most {MOST_DIMS - 1}")
+    if input.dim() >= MAX_DIMS:
+        raise ValueError(f"embedding: input has {input.dim()} dimensions; want at most {MAX_DIMS - 1}")
     rows = weight.shape[0]
     if type(padding_idx) is int and padding_idx == rows == 0:  # which torch takes
         padding_idx = None

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._explain import check_dense, spell
+from .._explain import MAX_DIMS, check_dense, spell
 from .._load import DTYPES
 from .._op import Op
-from .._vmap import MOST_DIMS, Dims, front, is_of_rank, register
+from .._vmap import Dims, front, is_of_rank, register
 from ._granularity import GRANULARITIES
 
 # Each granularity: the schema's text before quant_min, the attribute, the shape of the parameters.
@@ -58,7 +58,7 @@ def _vmap(op: Op, name: str) -> None:
         if not GRANULARITIES[name].rows:
             return None
         folded = front(x, in_dims[0], size)
-        if folded.dim() > MOST_DIMS or not is_of_rank(GRANULARITIES[name], folded.dim() - 1, attributes[0]):
+        if folded.dim() > MAX_DIMS or not is_of_rank(GRANULARITIES[name], folded.dim() - 1, attributes[0]):
             return None
         if GRANULARITIES[name].block:
             attributes = ([1, *attributes[0]], *attributes[1:])

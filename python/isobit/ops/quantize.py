@@ -18,12 +18,12 @@ from ._granularity import GRANULARITIES, code_name, is_float8, with_scalars, wit
 
 
 def _backward_of(op: Op, leading: int) -> Any:
+    dtype_at = leading + 2  # among the forward's attributes: behind the range
+
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         x, scale, zero_point = saved_values(ctx)
-        # The forward's attributes but for the dtype, which lies after the range.
-        ranges = ctx.attributes[: 2 + leading]
-        rest = ctx.attributes[3 + leading :]
-        grad = op(grad_output, x, scale, zero_point, *ranges, *rest, "int") if ctx.needs_input_grad[0] else None
+        attributes = (*ctx.attributes[:dtype_at], *ctx.attributes[dtype_at + 1 :])  # all but the dtype
+        grad = op(grad_output, x, scale, zero_point, *attributes, "int") if ctx.needs_input_grad[0] else None
         return (grad, *[None] * (len(ctx.attributes) + 2))
 
     return backward
